@@ -8,7 +8,8 @@ that the environment has: its net, its disks, its clocks.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any, Protocol, runtime_checkable
 
@@ -260,6 +261,40 @@ class AsksJvms(Protocol):
 
     def ask_jvms(self) -> None:
         """The nodes are JVMs: ask them what they read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class JavaProgram:
+    """A program of the JVM, as this host has it, for nodes that do not see this host's files.
+
+    Attributes:
+        java: This host's ``java``.
+        version_min: The oldest major version of Java that will do.
+        files: Folders and files that its processes read, and nobody writes.
+        image: A container image to run it in; None: the environment's own.
+        in_image: What stands in such an image in the place of paths of this host.
+        image_has: Paths that such an image must have.
+    """
+
+    java: Path
+    version_min: int
+    files: tuple[Path, ...]
+    image: str | None = None
+    in_image: Mapping[Path, str] = field(default_factory=dict)
+    image_has: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class BringsJava(Protocol):
+    """An environment whose nodes do not see this host's files: a program is brought to them."""
+
+    async def bring(self, program: JavaProgram) -> None:
+        """Bring it, before nodes start; from then on its paths mean those that nodes see.
+
+        Raises:
+            EnvError: It cannot run there; says where, why and what to do.
+        """
         ...
 
 

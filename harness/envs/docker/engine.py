@@ -235,6 +235,14 @@ class Engine:
         )
         self.ask(f"start container {name}", lambda: self._client.start(name))
 
+    def run_to_end(self, name: str, config: Mapping[str, Any]) -> tuple[int, str]:
+        """Run a container until it has ended; its exit code and what it said. It stays there."""
+        self.run(name, config)
+        with self.asked(f"wait for container {name}"):
+            code = int(self._client.wait(name)["StatusCode"])
+            said: bytes = self._client.logs(name)
+        return code, said.decode(errors="replace").strip()
+
     def inspect(self, name: str) -> dict[str, Any] | None:
         """A container as the Engine describes it; None when it is not there."""
         found: dict[str, Any] | None = self.ask(

@@ -19,13 +19,15 @@ from random import Random
 from typing import Any, ClassVar, Final
 
 from harness.contracts.environment import Address, Net, ProcessState
-from harness.contracts.hosts import Clocks, Disks, Movable, Packets, Power
+from harness.contracts.hosts import Clocks, Disks, JavaProgram, Movable, Packets, Power
 from harness.contracts.traits import EnvironmentTraits
 from harness.envs.docker import heal as docker_heal
 from harness.envs.docker import image as docker_image
 from harness.envs.docker.agents import Agents
+from harness.envs.docker.config import NodeBox, holder_config
 from harness.envs.docker.containers import Containers
 from harness.envs.docker.engine import Engine, EngineError, in_thread
+from harness.envs.docker.java import JavaHere
 from harness.envs.docker.net import DockerFilters, DockerQueues
 from harness.envs.docker.subnet import create_network
 from harness.envs.links.filtered import CHAIN_MAX, FilteredNet
@@ -44,15 +46,10 @@ from harness.registry import environments
 
 PORT: Final = 9093
 NODES_MAX: Final = 99
-# What containers may do beyond an ordinary process, and why. A node needs nothing of it.
-HOLDER_CAPABILITIES: Final = {
-    "NET_ADMIN": "to cut and shape the links of its own network",
-    "NET_RAW": "to send a packet of such a link a second time",
-}
 _FIRST_HOST = 10  # the addresses below are the harness's and the Engine's
 _NET = "net"
 _HANG_S = 60.0
-_IN_LOG = 'log=$1; shift; exec "$@" >>"$log" 2>&1 </dev/null'
+_JVM_LIBRARY = "libfaketime.so"  # of this run, in a folder that its nodes' containers have
 
 
 @environments.register(
@@ -96,6 +93,7 @@ class Docker:
         self._holders: dict[str, int] = {}  # container -> its journal entry
         self._network: int | None = None  # its journal entry
         self._starts = 0
+        self._java: JavaHere | None = None  # nodes are no JVMs
         self._containers = Containers(journal, self._addresses, self._asked)
         hands = HandsHere(self.node_dir)
         self._seams = Seams.of(journal, hands, self._containers, self._faketime)
@@ -173,26 +171,15 @@ class Docker:
         engine, name = self._asked(), self._holder(node)
         entry = await self._journal.announce("container", name=name, engine=engine.host)
         self._holders[name] = entry
-        address = {"IPAMConfig": {"IPv4Address": self._addresses[node].host}}
-        config = {
-            "Image": self._image,
-            "Hostname": node,
-            "Entrypoint": ["sleep"],
-            "Cmd": ["infinity"],
-            "Labels": docker_heal.labels(self._journal),
-            "HostConfig": {
-                "NetworkMode": self._prefix,
-                "Init": True,
-                "CapDrop": ["ALL"],
-                "CapAdd": sorted(HOLDER_CAPABILITIES),
-                "LogConfig": {"Type": "none"},
-                "Mounts": [
-                    _mount(self._net_dir(node)),
-                    {**_mount(self._agent), "ReadOnly": True},
-                ],
-            },
-            "NetworkingConfig": {"EndpointsConfig": {self._prefix: address}},
-        }
+        config = holder_config(
+            node,
+            self._image,
+            docker_heal.labels(self._journal),
+            network=self._prefix,
+            address=self._addresses[node].host,
+            folder=self._net_dir(node),
+            agent=self._agent,
+        )
         await in_thread(engine.run, name, config)
 
     async def _has_file(self, path: str, node: str) -> bool:
@@ -244,6 +231,22 @@ class Docker:
             await in_thread(self._asked().remove_network, self._prefix)
             await in_thread(self._journal.undone, self._network)
             self._network = None
+
+    async def bring(self, program: JavaProgram) -> None:
+        """See ``BringsJava``: mounted into containers, or as the image has it."""
+        java, name = JavaHere(program), f"{self._prefix}-java"
+        image, library = program.image or self._image, self._run_dir / _NET / _JVM_LIBRARY
+        engine = self._asked()
+        if not await in_thread(engine.has_image, image):
+            await in_thread(engine.pull, image)
+        entry = await self._journal.announce("container", name=name, engine=engine.host)
+        try:
+            labels = docker_heal.labels(self._journal)
+            await in_thread(java.check, engine, name, image, labels, library)
+        finally:
+            await in_thread(engine.remove, name)
+            await in_thread(self._journal.undone, entry)
+        self._java = java
 
     # ------------------------------------------------------------------ where things are
 
@@ -302,25 +305,19 @@ class Docker:
     def _node_config(
         self, node: str, argv: Sequence[str], env: Mapping[str, str]
     ) -> dict[str, Any]:
+        java = self._java
         command = ["python3" if part == sys.executable else part for part in argv]
-        log, folder = str(self.log_file(node)), str(self.node_dir(node))
+        if java is not None:
+            command = [java.translate(part) for part in command]
+        box = NodeBox(
+            image=self._image if java is None else java.program.image or self._image,
+            holder=self._holder(node),
+            folder=self.node_dir(node),
+            log=self.log_file(node),
+            reads=() if java is None else java.mounts,
+        )
         variables = {**env, **self._journal.environ()}
-        return {
-            "Image": self._image,
-            "Entrypoint": ["sh", "-c", _IN_LOG, "sh", log],
-            "Cmd": command,
-            "User": f"{os.getuid()}:{os.getgid()}",  # files are ours to read and to delete
-            "WorkingDir": folder,
-            "Env": [f"{key}={value}" for key, value in variables.items()],
-            "Labels": docker_heal.labels(self._journal),
-            "HostConfig": {
-                "NetworkMode": f"container:{self._holder(node)}",
-                "CapDrop": ["ALL"],
-                "SecurityOpt": ["no-new-privileges"],
-                "LogConfig": {"Type": "none"},
-                "Mounts": [_mount(self.node_dir(node)), _mount(self.log_file(node))],
-            },
-        }
+        return box.config(command, variables, docker_heal.labels(self._journal))
 
     async def signal(self, node: str, signal_number: int) -> None:
         """Signal the node's process; SIGSTOP and SIGCONT freeze and thaw its whole container.
@@ -365,11 +362,6 @@ class Docker:
         if self._engine is None:
             raise EnvError("the docker environment is not set up")
         return self._engine
-
-
-def _mount(path: Path) -> dict[str, Any]:
-    """A folder or file of this host, under the same name."""
-    return {"Type": "bind", "Source": str(path), "Target": str(path)}
 
 
 async def _all(steps: Any) -> None:

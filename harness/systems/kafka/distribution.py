@@ -107,6 +107,11 @@ class KafkaDist:
         return self.release.jars or self.home / "lib"
 
     @property
+    def logging(self) -> Path:
+        """The configuration of what its processes print."""
+        return self.home / "log4j2.properties"
+
+    @property
     def archive(self) -> Path:
         """Loaded classes of a started server, for quick starts."""
         return self.home / "classes.jsa"
@@ -134,7 +139,7 @@ class KafkaDist:
             *_LEAVES_NOTHING,
             *filter(None, (archive, agent)),
             f"-Xmx{heap_mb}m",
-            f"-Dlog4j2.configurationFile={self.home / 'log4j2.properties'}",
+            f"-Dlog4j2.configurationFile={self.logging}",
             f"-Dkrucible.log={log}",
             *(["-Dlog4j.shutdownHookEnabled=false"] if logs_its_end else []),
             "-cp",

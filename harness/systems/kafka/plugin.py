@@ -19,7 +19,7 @@ from typing import ClassVar, Final
 from harness.contracts.abilities import Releases
 from harness.contracts.clients import RegisterClient
 from harness.contracts.environment import Environment
-from harness.contracts.hosts import AsksJvms, MountsDisks
+from harness.contracts.hosts import AsksJvms, BringsJava, MountsDisks
 from harness.contracts.traits import SystemTraits
 from harness.envs.sim.hosts import Sim
 from harness.errors import EnvError, UsageError
@@ -29,6 +29,7 @@ from harness.spec import SIM, RunSpec
 from harness.store.folder import RunDir
 from harness.systems.kafka import agent, bugs
 from harness.systems.kafka import distribution as kafka_dist
+from harness.systems.kafka.brought import IMAGE, check_image, program_of
 from harness.systems.kafka.distribution import (
     BROKER_HEAP_MB,
     CONTROLLER_HEAP_MB,
@@ -86,7 +87,7 @@ OURS: Final = "krucible."  # what settings of our own node begin with
 FSYNC_SETTING: Final = "krucible.fsync"  # false: its disks lie about logs
 LOGS: Final = ".log"  # what names of their files end with
 OF_AGENT: Final = frozenset({agent.SETTING, agent.WITHOUT, agent.FORCE})
-OWN: Final = OF_AGENT | {QUORUM_SETTING, BOOTSTRAP_SETTING, FSYNC_SETTING}
+OWN: Final = OF_AGENT | {QUORUM_SETTING, BOOTSTRAP_SETTING, FSYNC_SETTING, IMAGE}
 OWN_SETTINGS: Final = frozenset(
     {
         "node.id",
@@ -131,6 +132,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
     """Raise UsageError for settings that are the harness's; the others are Kafka's to judge."""
     check_quorum(settings)
     check_mixture(settings)
+    check_image(settings)
     for release in all_releases(settings):
         if settings.get(QUORUM_SETTING) == DYNAMIC and release.line < DYNAMIC_SINCE:
             raise UsageError(
@@ -169,6 +171,13 @@ def check_processes(settings: Mapping[str, str]) -> None:
         raise UsageError(f"--set {VERSION}.NODE: only `krucible sim` takes it; leave it out")
 
 
+def check_simulated(settings: Mapping[str, str]) -> None:
+    """Raise UsageError for settings that simulated nodes cannot have."""
+    check_settings(settings)
+    if IMAGE in settings:
+        raise UsageError(f"--set {IMAGE}: only processes run in images; leave it out")
+
+
 def is_kafkas(name: str) -> bool:
     """Tell whether a drawn setting is one of Kafka's own, or says how its quorum is made."""
     return not name.startswith(OURS) or name == QUORUM_SETTING
@@ -205,7 +214,7 @@ def _recorded(settings: Mapping[str, str]) -> Mapping[str, str]:
 PROCESSES: Final = SystemTraits(
     leaves=frozenset({"events", "records", "output"}),
     workloads=frozenset({"brokers", "producer-ids"}),  # what its controllers do by themselves
-    envs=frozenset({"local"}),  # where its Java is
+    envs=frozenset({"local", "docker"}),
     jvms=True,
     check_settings=check_processes,
     why_not=why_not,
@@ -214,7 +223,7 @@ SIMULATED: Final = SystemTraits(
     leaves=frozenset({"events", "records", "output"}),
     leaves_with={workload: frozenset({"images"}) for workload in OF_CONTROLLERS},
     workloads=OF_RAFT_ALONE | OF_CONTROLLERS,
-    check_settings=check_settings,
+    check_settings=check_simulated,
     known=KNOWN,
     takes=is_kafkas,
     why_not=why_not,
@@ -223,6 +232,8 @@ SIMULATED: Final = SystemTraits(
 
 def _processes(settings: Mapping[str, str]) -> SystemTraits:
     fit = replace(PROCESSES, versions=_versions(settings), settings=_recorded(settings))
+    if IMAGE in settings:
+        fit = replace(fit, envs=frozenset({"docker"}))
     if agent.is_on(settings):
         return replace(fit, known=known_of(releases_of(settings).values()))
     return replace(fit, leaves=fit.leaves - {"events"}, checkers=("logs",))
@@ -327,6 +338,8 @@ class Kafka(KraftNodes):
                 self._agent = await asyncio.to_thread(agent.agent_jar, self._dist)
         except kafka_dist.KafkaMissingError as error:
             raise EnvError(f"{error}; then `make kafka`") from error
+        if isinstance(self._env, BringsJava):
+            await self._env.bring(program_of(self._dist, self._agent, self._spec.settings))
         if isinstance(self._env, MountsDisks):
             lies = self._spec.settings.get(FSYNC_SETTING) == "false"
             self._env.mount_disks(lies_about=LOGS if lies else None)

@@ -16,8 +16,9 @@ import pytest
 from harness.agent import netem as netem_host
 from harness.contracts.hosts import Shape
 from harness.envs.docker import heal as docker_heal
+from harness.envs.docker.config import HOLDER_CAPABILITIES
 from harness.envs.docker.engine import Engine
-from harness.envs.docker.plugin import HOLDER_CAPABILITIES, Docker
+from harness.envs.docker.plugin import Docker
 from harness.envs.links.filtered import FilteredNet
 from harness.errors import EnvError
 from harness.healing.heal import leftovers
@@ -319,7 +320,7 @@ def test_two_that_heal_at_once_do_no_harm(tmp_path: Path, engine: Engine) -> Non
 def test_a_failed_setup_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal.open("r", folder=tmp_path / "state")
     env = Docker(tmp_path / "run", journal)
-    monkeypatch.setattr("harness.envs.docker.plugin.HOLDER_CAPABILITIES", {})
+    monkeypatch.setattr("harness.envs.docker.config.HOLDER_CAPABILITIES", {})
     said = (
         r"the agent in the network of n\d cannot do 'rules': iptables-restore .* failed: "
         r".*ermission denied"
