@@ -467,6 +467,8 @@ class QuorumController:
         self._busy = True
         try:
             reply = yield from work(operation)
+            if validate_only:
+                yield from self._overlay.undo_slices(operation.write, operation.pace)
         except BaseException:
             self._overlay.undo(operation.write)
             raise

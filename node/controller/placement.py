@@ -14,6 +14,7 @@ from random import Random
 
 from node.controller.context import Context
 from node.controller.errors import ApiError, OperationError
+from node.controller.slices import Pace, Slices
 
 Replicas = tuple[int, ...]
 
@@ -115,7 +116,9 @@ class StripedReplicaPlacer:
             self._rng.shuffle(rack.fenced.brokers)
 
 
-def place_partitions(ctx: Context, count: int, replication_factor: int) -> list[Replicas]:
+def place_partitions(
+    ctx: Context, pace: Pace, count: int, replication_factor: int
+) -> Slices[list[Replicas]]:
     """The replicas of so many new partitions; none at all where no broker is there and none must.
 
     Raises:
@@ -125,7 +128,12 @@ def place_partitions(ctx: Context, count: int, replication_factor: int) -> list[
     if ctx.config.static_broker_ids == () and all(broker.fenced for broker in brokers):
         return [()] * count
     placer = StripedReplicaPlacer(brokers, ctx.rng)
-    return [placer.place(replication_factor) for _ in range(count)]
+    rows = []
+    for _ in range(count):
+        rows.append(placer.place(replication_factor))
+        if pace.is_over():
+            yield
+    return rows
 
 
 def usable_brokers(ctx: Context) -> list[UsableBroker]:
@@ -168,14 +176,14 @@ def is_known(ctx: Context, broker_id: int) -> bool:
     if ctx.overlay.broker(broker_id) is not None:
         return True
     static = ctx.config.static_broker_ids
-    if static is None or ctx.overlay.brokers():
+    if static is None or ctx.overlay.has_brokers():
         return False
     return broker_id in static or (not static and broker_id >= 0)
 
 
 def in_sync(ctx: Context, replicas: Replicas) -> Replicas:
     """The first ISR of a new partition: its replicas on active brokers."""
-    if ctx.config.static_broker_ids is not None and not ctx.overlay.brokers():
+    if ctx.config.static_broker_ids is not None and not ctx.overlay.has_brokers():
         return replicas
     return tuple([b for b in replicas if ctx.overlay.is_active(b)])
 

@@ -20,7 +20,7 @@ from node.controller.placement import (
     in_sync,
     place_partitions,
 )
-from node.controller.slices import Slices
+from node.controller.slices import Pace, Slices
 from node.log.meta_properties import random_id
 from node.metadata.features import directories_supported, partition_version
 from node.metadata.image import NO_LEADER, TOPIC
@@ -34,6 +34,8 @@ from node.metadata.schemas import (
 _DEFAULT = -1
 _MAX_NAME = 249
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+Placed = tuple[Replicas, Replicas]  # a partition's replicas, and its first ISR
 
 
 # --------------------------------------------------------------------------- CreateTopics
@@ -53,7 +55,7 @@ def create(
             f"Topic '{topic.name}' collides with existing topic: {other}",
         )
     configs = check_configs(topic.configs)
-    partitions = _new_partitions(ctx, topic)
+    partitions = yield from _new_partitions(ctx, operation.pace, topic)
     topic_id = _new_topic_id(ctx)
     settings = [
         ConfigRecord(resource_type=TOPIC, resource_name=topic.name, name=key, value=value)
@@ -151,10 +153,10 @@ def _new_topic_id(ctx: Context) -> UUID:
             return topic_id
 
 
-def _new_partitions(ctx: Context, topic: NewTopic) -> list[tuple[Replicas, Replicas]]:
+def _new_partitions(ctx: Context, pace: Pace, topic: NewTopic) -> Slices[list[Placed]]:
     """Replicas and first ISR of each partition; raises OperationError."""
     if topic.assignments:
-        return _assigned(ctx, topic)
+        return (yield from _assigned(ctx, pace, topic))
     config = ctx.config
     count = config.num_partitions if topic.partitions == _DEFAULT else topic.partitions
     factor = topic.replication_factor
@@ -172,10 +174,11 @@ def _new_partitions(ctx: Context, topic: NewTopic) -> list[tuple[Replicas, Repli
             "Number of partitions was set to an invalid non-positive value.",
         )
     _check_count(count)
-    return _with_isr(ctx, place_partitions(ctx, count, factor))
+    rows = yield from place_partitions(ctx, pace, count, factor)
+    return (yield from _with_isr(ctx, pace, rows))
 
 
-def _assigned(ctx: Context, topic: NewTopic) -> list[tuple[Replicas, Replicas]]:
+def _assigned(ctx: Context, pace: Pace, topic: NewTopic) -> Slices[list[Placed]]:
     if topic.partitions != _DEFAULT or topic.replication_factor != _DEFAULT:
         number = "numPartitions" if topic.partitions != _DEFAULT else "replicationFactor"
         raise OperationError(
@@ -189,12 +192,12 @@ def _assigned(ctx: Context, topic: NewTopic) -> list[tuple[Replicas, Replicas]]:
             "partitions should be a consecutive 0-based integer sequence",
         )
     rows = [tuple(topic.assignments[i]) for i in range(len(topic.assignments))]
-    return _by_hand(ctx, rows, len(rows[0]), 0)
+    return (yield from _by_hand(ctx, pace, rows, len(rows[0]), 0))
 
 
 def _by_hand(
-    ctx: Context, rows: Sequence[Replicas], factor: int, first: int
-) -> list[tuple[Replicas, Replicas]]:
+    ctx: Context, pace: Pace, rows: Sequence[Replicas], factor: int, first: int
+) -> Slices[list[Placed]]:
     partitions = []
     for index, replicas in enumerate(rows, start=first):
         check_assignment(ctx, replicas, factor)
@@ -206,17 +209,24 @@ def _by_hand(
                 "are fenced or in controlled shutdown.",
             )
         partitions.append((replicas, isr))
+        if pace.is_over():
+            yield
     return partitions
 
 
-def _with_isr(ctx: Context, rows: Sequence[Replicas]) -> list[tuple[Replicas, Replicas]]:
-    partitions = [(replicas, in_sync(ctx, replicas)) for replicas in rows]
-    if any(replicas and not isr for replicas, isr in partitions):
-        raise OperationError(
-            ApiError.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {len(rows[0])} time(s): All brokers are currently "
-            "fenced or in controlled shutdown.",
-        )
+def _with_isr(ctx: Context, pace: Pace, rows: Sequence[Replicas]) -> Slices[list[Placed]]:
+    partitions = []
+    for replicas in rows:
+        isr = in_sync(ctx, replicas)
+        if replicas and not isr:
+            raise OperationError(
+                ApiError.INVALID_REPLICATION_FACTOR,
+                f"Unable to replicate the partition {len(replicas)} time(s): All brokers are "
+                "currently fenced or in controlled shutdown.",
+            )
+        partitions.append((replicas, isr))
+        if pace.is_over():
+            yield
     return partitions
 
 
@@ -273,7 +283,8 @@ def create_partitions(ctx: Context, operation: Operation, topic: NewPartitions) 
     first = ctx.overlay.partition(topic_id, 0)
     factor = len(first.replicas) if first is not None else 0
     if topic.assignments is None:
-        partitions = _with_isr(ctx, place_partitions(ctx, additional, factor))
+        placed = yield from place_partitions(ctx, operation.pace, additional, factor)
+        partitions = yield from _with_isr(ctx, operation.pace, placed)
     else:
         if len(topic.assignments) != additional:
             raise OperationError(
@@ -281,7 +292,8 @@ def create_partitions(ctx: Context, operation: Operation, topic: NewPartitions) 
                 f"Attempted to add {additional} additional partition(s), but only "
                 f"{len(topic.assignments)} assignment(s) were specified.",
             )
-        partitions = _by_hand(ctx, [tuple(row) for row in topic.assignments], factor, present)
+        rows = [tuple(row) for row in topic.assignments]
+        partitions = yield from _by_hand(ctx, operation.pace, rows, factor, present)
     yield from operation.add_slices(
         _partition(ctx, topic_id, index, replicas, isr)
         for index, (replicas, isr) in enumerate(partitions, start=present)

@@ -16,6 +16,7 @@ from uuid import UUID
 from node.controller.operations import PendingWrite
 from node.controller.overlay.map import Journal, OverlayMap
 from node.controller.overlay.partitions import PartitionMap
+from node.controller.slices import Pace, Slices, finish
 from node.metadata.fold import HANDLERS as FOLD
 from node.metadata.fold import changed, partition_state, without_elr
 from node.metadata.image import (
@@ -157,6 +158,11 @@ class Overlay:
         merged = {**self.image.brokers, **dict(self._brokers.items())}
         return [broker for _, broker in sorted(merged.items()) if broker is not None]
 
+    def has_brokers(self) -> bool:
+        """Tell whether any broker is registered."""
+        pending = dict(self._brokers.items())
+        return any(pending.values()) or any(b not in pending for b in self.image.brokers)
+
     def controllers(self) -> list[ControllerState]:
         """All registered controllers, by id."""
         merged = {**self.image.controllers, **dict(self._controllers.items())}
@@ -208,8 +214,17 @@ class Overlay:
 
     def undo(self, write: PendingWrite) -> None:
         """Take back the newest write, which is refused or only validated."""
-        for map_, key, entry in reversed(self._journal.pop(write, [])):
+        finish(self.undo_slices(write, Pace()))
+
+    def undo_slices(self, write: PendingWrite, pace: Pace) -> Slices[None]:
+        """Do as ``undo``, in slices; what is left when they end early, ``undo`` takes back."""
+        changes = self._journal.get(write, [])
+        while changes:
+            map_, key, entry = changes.pop()
             map_.restore(key, entry)
+            if pace.is_over():
+                yield
+        self._journal.pop(write, None)
         for broker_id in [b for b, w in self._registering.items() if w is write]:
             del self._registering[broker_id]
 

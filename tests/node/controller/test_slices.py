@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -26,7 +28,7 @@ from node.controller.partition_operations import (
     NewPartitions,
     Reassignment,
 )
-from node.controller.slices import STEPS_PER_SLICE, Slices, finish
+from node.controller.slices import STEPS_PER_SLICE, Pace, Slices, finish
 from node.metadata.image import TOPIC
 from tests.support.nodes.controllers import Cluster
 
@@ -230,3 +232,29 @@ def test_a_reign_that_is_over_leaves_nothing_of_it_to_the_next() -> None:
     cluster.controller.renounce()
     with pytest.raises(NotControllerError):
         next(cluster.controller.long.create_topics([NewTopic("late")]))
+
+
+def calls_of_slices(slices: Slices[Any]) -> list[int]:
+    """How many functions each slice calls, Python's own among them."""
+    calls = [0]
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        calls[-1] += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        while next(slices, slices) is None:
+            calls.append(0)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_slice_grows_with_what_is_asked(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pace.__init__, "__defaults__", (STEPS_PER_SLICE // 10,))
+    longest = []
+    for count in (MANY // 10, MANY // 2):
+        cluster = cluster_of(count)
+        longest.append(max(calls_of_slices(operations(count)[kind](cluster.controller.long))))
+    assert longest[1] < 1.2 * longest[0]
