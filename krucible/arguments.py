@@ -59,8 +59,7 @@ KafkaHome = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Folder of a build of Apache Kafka's, with its jars in lib or libs; of krucible sim "
-        "--system kafka.",
+        help="Folder of a build of Apache Kafka, its jars in lib or libs; of --system kafka.",
     ),
 ]
 DEFAULT_STORE = Path("store")

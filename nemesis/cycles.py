@@ -19,10 +19,10 @@ from harness.errors import EnvError, HarnessError, NodeStartError
 from harness.registry import nemeses
 from nemesis.common import claims
 from nemesis.common.hosts import PROCESS, needs_kill
+from nemesis.common.leaving import end_late, leave
 from nemesis.common.restarts import restart
 from nemesis.common.targets import aim, draw_target, fault_rng
 from nemesis.common.turns import in_turn
-from nemesis.stop import end_late, leave
 
 LEAVE_S = 5.0  # for a node of a rolling restart to leave by itself
 _POLL_S = 0.01

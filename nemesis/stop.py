@@ -7,27 +7,21 @@ ever. Without a word of it the process is ended the hard way, as service manager
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from harness.contracts.abilities import Kill
 from harness.contracts.nemesis import Cluster, Fault, Injection
-from harness.errors import EnvError, HarnessError
+from harness.errors import HarnessError
 from harness.registry import nemeses
 from nemesis.common import claims
 from nemesis.common.hosts import PROCESS, needs_kill
+from nemesis.common.leaving import GONE_S, end_late, leave
 from nemesis.common.restarts import restart
 from nemesis.common.taking import take
 from nemesis.common.targets import draw_target
 from nemesis.common.turns import in_turn
-
-GONE_S = 3.0  # for a process to leave, before the fault is said to be there
-LATE_S = 10.0  # more, once it is to be started again
-_POLL_S = 0.02
-_ENDED = ("gone", "Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,51 +76,3 @@ class StopNodes:
         seen = await restart(undo.pids, cluster)
         claims.release(cluster, fault.id, [(PROCESS, node) for node in undo.pids])
         return {**seen, "killed": late}
-
-
-async def leave(node: str, cluster: Cluster, timeout_s: float) -> dict[str, Any]:
-    """Tell a node to leave, and wait a while until it has; what was seen of it."""
-    environment, loop = cluster.environment, asyncio.get_running_loop()
-    was, began_s = environment.process(node), loop.time()
-    error = None
-    try:
-        await environment.signal(node, signal.SIGTERM)
-    except EnvError as refused:
-        error = str(refused)
-    await _gone([node], cluster, timeout_s)
-    now = environment.process(node)
-    return {
-        "saw": "process",
-        "node": node,
-        "was": was.detail or f"pid {was.pid}",
-        "gone": now.state in _ENDED,
-        "detail": now.detail,
-        "after_ms": round((loop.time() - began_s) * 1e3),
-        "error": error,
-    }
-
-
-async def end_late(pids: Mapping[str, int | None], cluster: Cluster) -> list[str]:
-    """Give those that are leaving some more time, then kill them; returns whom."""
-    system, environment = cluster.system, cluster.environment
-    if not isinstance(system, Kill):
-        raise HarnessError(needs_kill(cluster) or "nodes cannot be killed")
-    await _gone(
-        [n for n, pid in pids.items() if environment.process(n).pid == pid], cluster, LATE_S
-    )
-    late = [n for n, pid in pids.items() if pid is not None and environment.process(n).pid == pid]
-    await asyncio.gather(*map(system.kill, late))
-    return late
-
-
-async def _gone(nodes: Iterable[str], cluster: Cluster, timeout_s: float) -> None:
-    """Wait until processes have ended, or the time is up."""
-    left = list(nodes)
-    try:
-        async with asyncio.timeout(timeout_s):
-            while any(  # noqa: ASYNC110 - processes tell nobody that they end
-                cluster.environment.process(n).state not in _ENDED for n in left
-            ):
-                await asyncio.sleep(_POLL_S)
-    except TimeoutError:
-        return

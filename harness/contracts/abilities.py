@@ -91,6 +91,43 @@ class Releases(Protocol):
         """Give a node that is down another release; raises EnvError when it runs."""
         ...
 
+    def said_release(self, node: str) -> str | None:
+        """Tell of which release the node's present process says to be; None: nothing so far."""
+        ...
+
+    def says_releases(self) -> bool:
+        """Tell whether its processes say so at all."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LevelChange:
+    """The outcome of a try to finalise a level; not done: it may still come to be."""
+
+    done: bool
+    detail: str
+    tries: int = 1
+
+
+@runtime_checkable
+class Finalizes(Protocol):
+    """A system whose cluster finalises levels of features, which all its nodes must know (KIP-584).
+
+    Once a level was asked for, no node goes over to a release that does not know it.
+    """
+
+    def raisable(self) -> Mapping[str, Sequence[int]]:
+        """The levels above those in force that each node knows with its release, by feature."""
+        ...
+
+    async def finalize(self, feature: str, level: int, *, timeout_s: float) -> LevelChange:
+        """Raise a feature to a level of ``raisable``."""
+        ...
+
+    async def finalized(self, node: str) -> Mapping[str, int] | None:
+        """The levels that a node says are finalised, by feature; None: it does not answer."""
+        ...
+
 
 @runtime_checkable
 class StoresLogs(Protocol):

@@ -28,6 +28,7 @@ from krucible.arguments import (
     VOTERS_MAX,
     WEATHER_HELP,
     HostsFile,
+    KafkaHome,
     KafkaVersion,
     StoreDir,
     check_hosts,
@@ -95,6 +96,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         typer.Option("--set", metavar="KEY=VALUE", help="Setting of the system; repeatable."),
     ] = None,
     kafka_version: KafkaVersion = None,
+    kafka_home: KafkaHome = None,
     hosts: HostsFile = None,
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
@@ -114,7 +116,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         pace=pace,
         weather=weather,
         mutant=mutant,
-        settings=of_kafka(parse_settings(setting or []), kafka_version, None),
+        settings=of_kafka(parse_settings(setting or []), kafka_version, kafka_home),
     )
     check_mutant(spec)
     check_hosts(spec, hosts)

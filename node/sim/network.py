@@ -168,6 +168,10 @@ class VirtualLink:
         if served is None or version not in served:
             self.reject(f"version {version} of API {api_key} is not served here")
             return
+        if is_api_versions(api_key):
+            data = api_versions_body(self.listener.apis, version, self.listener.features())
+            self._send(number, decode(api_schema(api_key, version).response, data))
+            return
         self.listener.handler(
             VirtualInbound(self, api_key, version, body, lambda answer: self._send(number, answer))
         )

@@ -55,7 +55,8 @@ SIM_ONLY = {
     "slow-links",
 }
 OF_PACKETS = {"corrupting-links", "duplicating-links"}  # of which neither sim nor local has any
-OF_RELEASES = {"upgrade"}  # nodes of ours have none
+# Nodes of ours have no releases, and begin with the latest levels.
+OF_RELEASES = {"finalize", "rolling-upgrade", "upgrade"}
 # What processes on this host can have done to them as well; the voters of SPEC are static.
 LIVE = {name for name in SIM_ONLY if name.startswith("disk-")} | {"power"}
 LIVE -= {"disk-lost-snapshot", "disk-wipe"}

@@ -7,13 +7,13 @@ and our logging beside them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from harness.contracts.hosts import JavaProgram
 from harness.errors import UsageError
-from harness.systems.kafka.distribution import JAVA_MIN, KafkaDist
+from harness.systems.kafka.builds import Build
+from harness.systems.kafka.distribution import JAVA_MIN
 
 IMAGE: Final = "krucible.kafka.image"  # that nodes run in; none: this host's jars are mounted
 IMAGE_JARS: Final = "/opt/kafka/libs"  # where images of Kafka have them
@@ -25,16 +25,18 @@ def check_image(settings: Mapping[str, str]) -> None:
         raise UsageError(f"--set {IMAGE}: want the name of an image, as apache/kafka:4.1.2")
 
 
-def program_of(dist: KafkaDist, agent: Path | None, settings: Mapping[str, str]) -> JavaProgram:
-    """Tell what the processes of a Kafka need; ``agent`` is its jar, if they have one."""
+def program_of(builds: Collection[Build], settings: Mapping[str, str]) -> JavaProgram:
+    """Tell what the processes of a run's releases need; in an image there is one of them."""
     image = settings.get(IMAGE)
-    own = [] if agent is None else [agent.parent]
-    quick = [dist.archive] if image is None and dist.archive.exists() else []
+    dists = [build.dist for build in builds]
+    agents = [build.agent.parent for build in builds if build.agent is not None]
+    quick = [dist.archive for dist in dists if image is None and dist.archive.exists()]
+    files = (file for dist in dists for file in (dist.jars, dist.logging))
     return JavaProgram(
-        java=dist.java,
+        java=dists[0].java,
         version_min=JAVA_MIN,
-        files=(dist.jars, dist.logging, *own, *quick),
+        files=(*files, *agents, *quick),
         image=image,
-        in_image={dist.jars: IMAGE_JARS},
-        image_has=(f"{IMAGE_JARS}/kafka-raft-{dist.release.version}.jar",),
+        in_image={dist.jars: IMAGE_JARS for dist in dists},
+        image_has=tuple(f"{IMAGE_JARS}/kafka-raft-{dist.release.version}.jar" for dist in dists),
     )

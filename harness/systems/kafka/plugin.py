@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import ClassVar, Final
 
-from harness.contracts.abilities import Releases
+from harness.contracts.abilities import Finalizes, Releases
 from harness.contracts.clients import RegisterClient
 from harness.contracts.environment import Environment
 from harness.contracts.hosts import AsksJvms, BringsJava, MountsDisks
@@ -25,17 +25,13 @@ from harness.envs.sim.hosts import Sim
 from harness.errors import EnvError, UsageError
 from harness.kafka.client import KafkaClient
 from harness.registry import systems
-from harness.spec import SIM, RunSpec
+from harness.spec import RunSpec
 from harness.store.folder import RunDir
 from harness.systems.kafka import agent, bugs
 from harness.systems.kafka import distribution as kafka_dist
 from harness.systems.kafka.brought import IMAGE, check_image, program_of
-from harness.systems.kafka.distribution import (
-    BROKER_HEAP_MB,
-    CONTROLLER_HEAP_MB,
-    SERVER,
-    KafkaDist,
-)
+from harness.systems.kafka.builds import Build, fetch_builds, said_release
+from harness.systems.kafka.distribution import BROKER_HEAP_MB, CONTROLLER_HEAP_MB, SERVER
 from harness.systems.kafka.known import KNOWN, known_of
 from harness.systems.kafka.mixed import (
     OF_MIXTURES,
@@ -48,12 +44,14 @@ from harness.systems.kafka.mixed import (
 from harness.systems.kafka.releases import (
     DESCRIBES_SINCE,
     DYNAMIC_SINCE,
-    HOME,
     LIVE_SINCE,
+    RAISES_KRAFT_VERSION_SINCE,
     UPGRADE,
     VERSION,
+    Line,
     all_releases,
     is_of_releases,
+    line_of,
     release_of,
     releases_of,
 )
@@ -66,9 +64,11 @@ from harness.systems.kafka.simulated.sites import (
     OF_RAFT_ALONE,
     OF_STATIC_QUORUMS,
     kafka_site,
+    latest_level,
     metadata_version,
 )
 from harness.systems.kraft.sites import Site
+from harness.systems.nodes.levels import METADATA_SETTING
 from harness.systems.nodes.processes import (
     BOOTSTRAP_SETTING,
     DYNAMIC,
@@ -81,13 +81,25 @@ from harness.systems.nodes.processes import why_not as why_no_members
 from node.config import NodeConfig
 from node.driver.bootstrap import save_bootstrap
 from node.log.layout import partition_dir
-from node.metadata.features import METADATA_VERSION, default_features
+from node.metadata.features import (
+    KRAFT_VERSION,
+    LATEST_METADATA_VERSION,
+    METADATA_VERSION,
+    default_features,
+    level_name,
+)
 
 OURS: Final = "krucible."  # what settings of our own node begin with
 FSYNC_SETTING: Final = "krucible.fsync"  # false: its disks lie about logs
 LOGS: Final = ".log"  # what names of their files end with
 OF_AGENT: Final = frozenset({agent.SETTING, agent.WITHOUT, agent.FORCE})
-OWN: Final = OF_AGENT | {QUORUM_SETTING, BOOTSTRAP_SETTING, FSYNC_SETTING, IMAGE}
+OWN: Final = OF_AGENT | {
+    QUORUM_SETTING,
+    BOOTSTRAP_SETTING,
+    FSYNC_SETTING,
+    IMAGE,
+    METADATA_SETTING,
+}
 OWN_SETTINGS: Final = frozenset(
     {
         "node.id",
@@ -156,19 +168,16 @@ def check_settings(settings: Mapping[str, str]) -> None:
 def check_processes(settings: Mapping[str, str]) -> None:
     """Raise UsageError for settings that processes cannot have."""
     check_settings(settings)
-    if HOME in settings:
-        raise UsageError("--kafka-home: only `krucible sim` takes it; leave it out")
     if nodes_of_ours(settings):
         raise UsageError(f"--set {SYSTEM}.NODE: only `krucible sim` takes it; leave it out")
-    if UPGRADE in settings:
-        raise UsageError(f"--set {UPGRADE}: only `krucible sim` takes it; leave it out")
-    for release in releases_of(settings).values():
+    for release in all_releases(settings):
         if release.line < LIVE_SINCE:
             raise UsageError(
                 f"--kafka-version {release}: only for `krucible sim`; processes need 3.9 or newer"
             )
-    if len(set(releases_of(settings).values())) > 1:
-        raise UsageError(f"--set {VERSION}.NODE: only `krucible sim` takes it; leave it out")
+        release.check_server()
+    if IMAGE in settings and len(all_releases(settings)) > 1:
+        raise UsageError(f"--set {IMAGE}: an image has one release, and the run has several")
 
 
 def check_simulated(settings: Mapping[str, str]) -> None:
@@ -195,12 +204,19 @@ def _versions(settings: Mapping[str, str]) -> Mapping[str, str]:
     }
 
 
+def _known_levels(line: Line) -> dict[str, int]:
+    """Give the highest level of each feature with which a node of a release can be there."""
+    return {METADATA_VERSION: latest_level(line), KRAFT_VERSION: int(line >= DYNAMIC_SINCE)}
+
+
 def why_not(ability: type, spec: RunSpec) -> str | None:
     """Tell why nodes of such a run have not an ability, though the class has; None when they do."""
+    if ability is Finalizes and len(all_releases(spec.settings)) > 1:
+        latest = max(latest_level(release.line) for release in all_releases(spec.settings))
+        told = f"no release of the run knows more than {level_name(metadata_version(spec))}"
+        return None if latest > metadata_version(spec) else told
     if ability is not Releases:
         return why_no_members(ability, spec)
-    if spec.env != SIM:
-        return "a process of Kafka's stays of its release"
     if len(all_releases(spec.settings)) > 1:
         return None
     return f"there is one release: add --set {UPGRADE}=VERSION"
@@ -235,7 +251,7 @@ def _processes(settings: Mapping[str, str]) -> SystemTraits:
     if IMAGE in settings:
         fit = replace(fit, envs=frozenset({"docker"}))
     if agent.is_on(settings):
-        return replace(fit, known=known_of(releases_of(settings).values()))
+        return replace(fit, known=known_of(all_releases(settings)))
     return replace(fit, leaves=fit.leaves - {"events"}, checkers=("logs",))
 
 
@@ -292,11 +308,11 @@ class Kafka(KraftNodes):
     def __init__(self, spec: RunSpec, environment: Environment, run_dir: RunDir) -> None:
         """Name the nodes; nothing is started."""
         super().__init__(spec, environment, run_dir)
-        self._dist: KafkaDist | None = None
+        self._builds: dict[str, Build] = {}  # by release; none of simulated nodes
         oldest = min(release.line for release in all_releases(spec.settings))
         self._negotiates = oldest < DESCRIBES_SINCE
         self._installed: dict[str, str] = {}  # releases that nodes went over to
-        self._agent: Path | None = None  # none, or there shall be none
+        self._log_begins: dict[str, int] = {}  # of each node's present process, in its log
 
     def site(self, environment: Environment) -> Site:
         """Give the site of its nodes: processes, or simulated hosts."""
@@ -310,7 +326,7 @@ class Kafka(KraftNodes):
 
     def node_release(self, node: str) -> str:
         """The release of which the node's next process is, and its present one, if it runs."""
-        return self._installed.get(node) or release_of(self._spec.settings, node).version
+        return self._installed.get(node) or str(release_of(self._spec.settings, node))
 
     def other_releases(self, node: str) -> Sequence[str]:
         """Name the releases to which a node of Kafka's may go in this run."""
@@ -318,7 +334,29 @@ class Kafka(KraftNodes):
         if node in nodes_of_ours(settings):
             return ()
         own = self.node_release(node)
-        return [r.version for r in all_releases(settings) if r.version != own]
+        others = [release for release in all_releases(settings) if str(release) != own]
+        return [str(r) for r in others if self._levels.permits(_known_levels(r.line))]
+
+    def first_levels(self) -> dict[str, int]:
+        """Give those of a cluster of several releases, too."""
+        return {**super().first_levels(), METADATA_VERSION: metadata_version(self._spec)}
+
+    def known_levels(self, node: str) -> Mapping[str, int]:
+        """Tell what the node's release can be taken to."""
+        if node in nodes_of_ours(self._spec.settings):
+            return super().known_levels(node)
+        line = line_of(self.node_release(node))
+        known = _known_levels(line)
+        return known if line >= RAISES_KRAFT_VERSION_SINCE else {**known, KRAFT_VERSION: 0}
+
+    def says_releases(self) -> bool:
+        """Simulated nodes have no log of their server's."""
+        return not isinstance(self._env, Sim)
+
+    def said_release(self, node: str) -> str | None:
+        """Give the version that the node's process has written into its log."""
+        begin = self._log_begins.get(node)
+        return None if begin is None else said_release(self._env.log_file(node), begin)
 
     def install(self, node: str, release: str) -> None:
         """Give a node that is down another release."""
@@ -332,14 +370,11 @@ class Kafka(KraftNodes):
             await super().setup()
             return
         try:
-            version = release_of(self._spec.settings).version
-            self._dist = await asyncio.to_thread(kafka_dist.fetch, version)
-            if agent.is_on(self._spec.settings):
-                self._agent = await asyncio.to_thread(agent.agent_jar, self._dist)
+            self._builds = await asyncio.to_thread(fetch_builds, self._spec.settings)
         except kafka_dist.KafkaMissingError as error:
             raise EnvError(f"{error}; then `make kafka`") from error
         if isinstance(self._env, BringsJava):
-            await self._env.bring(program_of(self._dist, self._agent, self._spec.settings))
+            await self._env.bring(program_of(self._builds.values(), self._spec.settings))
         if isinstance(self._env, MountsDisks):
             lies = self._spec.settings.get(FSYNC_SETTING) == "false"
             self._env.mount_disks(lies_about=LOGS if lies else None)
@@ -369,40 +404,49 @@ class Kafka(KraftNodes):
         return super()._config({k: v for k, v in settings.items() if k in (*known, *quorum)})
 
     def _format(self, node: Node) -> None:
-        """As ours; a newer release begins with the features that our clients know.
+        """As ours; a new cluster begins with features that all its nodes and our clients know.
 
-        By itself it would begin with its own latest ones, and take no broker that knows less. A
-        node of ours among Kafka's begins with what theirs begin with.
+        By itself a release would begin with its own latest ones, and take no broker that knows
+        less. A node of ours among Kafka's begins with what theirs begin with.
         """
         super()._format(node)
-        if node.voter and node.name in nodes_of_ours(self._spec.settings):
-            disk, folder = self._site.disk(node.name), self._site.data_dir(node.name)
-            save_bootstrap(disk, folder, {METADATA_VERSION: metadata_version(self._spec)})
+        if not node.voter or (features := self._first_features(node.name)) is None:
             return
-        newer = release_of(self._spec.settings).line > OF_LATEST
-        if node.voter and newer and not isinstance(self._env, Sim):
-            disk, folder = self._site.disk(node.name), self._site.data_dir(node.name)
-            save_bootstrap(disk, folder, default_features())
+        disk, folder = self._site.disk(node.name), self._site.data_dir(node.name)
+        save_bootstrap(disk, folder, features)
+
+    def _first_features(self, name: str) -> Mapping[str, int] | None:
+        """Tell with which levels of features a voter begins; None: with those of its release."""
+        level, spec = metadata_version(self._spec), self._spec
+        if name in nodes_of_ours(spec.settings):
+            return {METADATA_VERSION: level}
+        lines = {release.line for release in all_releases(spec.settings)}
+        usual = lines == {OF_LATEST} and METADATA_SETTING not in spec.settings
+        if isinstance(self._env, Sim) or usual:
+            return None
+        return default_features() if level == LATEST_METADATA_VERSION else {METADATA_VERSION: level}
 
     async def _launch(self, name: str) -> None:
         if isinstance(self._env, Sim):
             await super()._launch(name)
             return
-        assert self._dist is not None, "set up before started"  # noqa: S101
+        build = self._builds[self.node_release(name)]
         node, config = self._node[name], self._env.node_dir(name) / _CONFIG
         known = {k: v for k, v in node.settings.items() if not k.startswith(OURS)}
         config.write_text("".join(f"{k}={v}\n" for k, v in known.items()), encoding="utf-8")
         heap_mb = CONTROLLER_HEAP_MB if node.voter else BROKER_HEAP_MB
-        option = self._agent_option(name)
-        argv = self._dist.argv(SERVER, config, log=_OUTPUT, heap_mb=heap_mb, agent=option)
+        option = self._agent_option(name, build.agent)
+        argv = build.dist.argv(SERVER, config, log=_OUTPUT, heap_mb=heap_mb, agent=option)
+        log = self._env.log_file(name)
+        self._log_begins[name] = log.stat().st_size if log.exists() else 0
         await self._env.start(name, argv, env={})
 
-    def _agent_option(self, name: str) -> str:
+    def _agent_option(self, name: str, jar: Path | None) -> str:
         """Give the JVM's option for the node's agent; empty where it has none."""
         file = self._site.event_file(name)
-        if self._agent is None or file is None:
+        if jar is None or file is None:
             return ""
         log = partition_dir(self._site.data_dir(name))
         roles = self._node[name].settings["process.roles"]
         options = agent.AgentOptions(file, log, roles, self._spec.settings)
-        return options.option(self._agent, self._env.node_dir(name))
+        return options.option(jar, self._env.node_dir(name))

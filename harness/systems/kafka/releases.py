@@ -25,6 +25,8 @@ VOTES_KEPT_SINCE: Final = (4, 0)  # of followers, in quorum-state
 HEARD_AT_ONCE_SINCE: Final = (4, 1)  # of the high watermark (KIP-1166)
 PAUSES_SINCE: Final = (4, 2)  # a follower whose UpdateRaftVoter is due (KAFKA-19605)
 
+RAISES_KRAFT_VERSION_SINCE: Final = (4, 1)  # static voters become dynamic ones (KAFKA-16538)
+
 VERSION: Final = "krucible.kafka.version"
 HOME: Final = "krucible.kafka.home"
 UPGRADE: Final = "krucible.kafka.upgrade"
@@ -51,6 +53,14 @@ class Release:
     def line(self) -> Line:
         """Give the line of releases that it belongs to; seams change from line to line."""
         return line_of(self.version)
+
+    def check_server(self) -> None:
+        """Raise UsageError when a build of one's own has no server that could be started."""
+        if self.jars is not None and not any(self.jars.glob("kafka_2.*.jar")):
+            raise UsageError(
+                f"--kafka-home {self.jars.parent}: {self.jars} has no kafka_2.*.jar, which is "
+                "the server; only `krucible sim` can do without"
+            )
 
     def __str__(self) -> str:
         return self.version if self.jars is None else f"{self.version} of {self.jars.parent}"

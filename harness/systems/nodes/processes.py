@@ -6,32 +6,42 @@ What differs between makes (how a node is configured, what it can be asked) is a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 from uuid import UUID
 
 from harness import seeds
-from harness.contracts.abilities import Members, VoterChange
+from harness.contracts.abilities import Finalizes, LevelChange, Members, VoterChange
 from harness.contracts.environment import Address, Environment
 from harness.contracts.evidence import LogBatch, LogSnapshot
 from harness.contracts.hosts import LosesDisks
 from harness.contracts.system import Role
 from harness.errors import EnvError, NodeStartError, UsageError
 from harness.kafka import voters
+from harness.kafka.features import finalized, raise_level
 from harness.kafka.quorum import QuorumView, ask
 from harness.kafka.route import Cluster
 from harness.spec import RunSpec
 from harness.store.folder import RunDir
 from harness.systems.kraft.sites import Site, site_of
+from harness.systems.nodes.levels import (
+    METADATA_SETTING,
+    Levels,
+    check_first_level,
+    first_level,
+    supported_levels,
+)
 from harness.systems.nodes.stored_log import LogTail, read_log, read_snapshots
 from node.config import ConfigError, NodeConfig, parse
 from node.core.messages import AddVoterRequest, RemoveVoterRequest
 from node.core.types import Endpoint, Listener, ReplicaKey
+from node.driver.bootstrap import save_bootstrap
 from node.formatting import Quorum, format_node
 from node.log.layout import uuid_to_text
 from node.log.memory_disk import MemoryDisk
 from node.log.meta_properties import MetaPropertiesError, format_directory, random_id
+from node.metadata.features import KRAFT_VERSION, METADATA_VERSION, default_features
 from node.wire.errors import ConnectFailed
 
 STOP_TIMEOUT_S = 5.0
@@ -74,8 +84,13 @@ class Node:
     config: NodeConfig
 
 
+LEVELS_ARE_THE_LATEST = f"all levels are the latest: add --set {METADATA_SETTING}=3.9"
+
+
 def why_not(ability: type, spec: RunSpec) -> str | None:
-    """Tell why voters of such a run never change (``Members``); None for other abilities."""
+    """Tell why nodes of such a run cannot do a thing, though the class has it; None: they can."""
+    if ability is Finalizes:
+        return None if METADATA_SETTING in spec.settings else LEVELS_ARE_THE_LATEST
     if ability is not Members:
         return None
     if spec.settings.get(QUORUM_SETTING, STATIC) != DYNAMIC:
@@ -107,6 +122,7 @@ class KraftNodes:
         self._roles: dict[str, Role] = {}
         self._disks: dict[int, int] = {}  # how many each node has lost
         self._tails: dict[str, LogTail] = {}
+        self._levels = Levels(self.first_levels())
         self._negotiates = False  # before it asks for the quorum: for nodes that are older still
 
     def site(self, environment: Environment) -> Site:
@@ -333,6 +349,34 @@ class KraftNodes:
             id=CLUSTER_ID,
         )
 
+    # ------------------------------------------------------------------ Finalizes
+
+    def first_levels(self) -> dict[str, int]:
+        """The levels of a new cluster, by feature: of those that may be raised."""
+        dynamic = self._spec.settings.get(QUORUM_SETTING) == DYNAMIC
+        return {METADATA_VERSION: first_level(self._spec.settings), KRAFT_VERSION: int(dynamic)}
+
+    def known_levels(self, node: str) -> Mapping[str, int]:  # noqa: ARG002 - all are the same
+        """The highest level of each feature to which a node can be taken."""
+        return supported_levels()
+
+    def raisable(self) -> Mapping[str, Sequence[int]]:
+        """Tell what may be raised, and how far."""
+        return self._levels.raisable(map(self.known_levels, self.nodes))
+
+    async def finalize(self, feature: str, level: int, *, timeout_s: float) -> LevelChange:
+        """UpdateFeatures, until it is committed."""
+        self._levels.ask(feature, level, map(self.known_levels, self.nodes))
+        rng = seeds.rng(self._spec.seed, "finalize", feature, level)
+        change = await raise_level(self.cluster(), feature, level, rng, timeout_s=timeout_s)
+        self._levels.told(feature, level, change)
+        return change
+
+    async def finalized(self, node: str) -> Mapping[str, int] | None:
+        """Ask it for its ApiVersions."""
+        address, network = self._env.address(node), self._site.network()
+        return await finalized(address, network, timeout_s=LEADER_TIMEOUT_S)
+
     # ------------------------------------------------------------------ recovery
 
     async def await_recovery(self, timeout_s: float) -> bool:
@@ -464,6 +508,9 @@ class KraftNodes:
                     node_id=node.id,
                     directory_id=self._directory_id(node.id),
                 )
+            if node.voter and METADATA_SETTING in self._spec.settings:
+                features = default_features(first_level(self._spec.settings))
+                save_bootstrap(disk, self._site.data_dir(node.name), features)
         except (ConfigError, MetaPropertiesError, OSError) as error:
             raise NodeStartError(f"cannot format {node.name}: {error}") from error
 
@@ -494,12 +541,13 @@ class KraftNodes:
 
 def of_node(settings: Mapping[str, str]) -> dict[str, str]:
     """The settings that the node itself knows."""
-    ours = (QUORUM_SETTING, BOOTSTRAP_SETTING)
+    ours = (QUORUM_SETTING, BOOTSTRAP_SETTING, METADATA_SETTING)
     return {key: value for key, value in settings.items() if key not in ours}
 
 
 def check_quorum(settings: Mapping[str, str]) -> None:
     """Raise UsageError when no quorum is made like that."""
+    check_first_level(settings)
     quorum = settings.get(QUORUM_SETTING, STATIC)
     if quorum not in (STATIC, DYNAMIC):
         raise UsageError(f"--set {QUORUM_SETTING}={quorum}: want {STATIC} or {DYNAMIC}")

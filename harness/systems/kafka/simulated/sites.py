@@ -10,12 +10,13 @@ from harness import seeds
 from harness.envs.sim.hosts import Sim
 from harness.spec import RunSpec
 from harness.systems.kafka.mixed import for_ours, nodes_of_ours
-from harness.systems.kafka.releases import Release, all_releases, line_of, release_of
+from harness.systems.kafka.releases import Line, Release, all_releases, line_of, release_of
 from harness.systems.kafka.simulated.controllers import Controllers
 from harness.systems.kafka.simulated.jvm import loaded
 from harness.systems.kafka.simulated.process import KafkaProcess, Stack
 from harness.systems.kafka.simulated.registers import Registers
 from harness.systems.kraft.sites import Site, VirtualSite
+from harness.systems.nodes.levels import first_level
 from node.config import parse
 from node.metadata.features import LATEST_METADATA_VERSION, level_name, level_of
 from node.sim.fabric import US, Link
@@ -72,16 +73,21 @@ def _release(spec: RunSpec, node: str, installed: str | None) -> Release:
     """Give the release of a node: its first one, or that which it went over to."""
     if installed is None:
         return release_of(spec.settings, node)
-    return next(each for each in all_releases(spec.settings) if each.version == installed)
+    return next(each for each in all_releases(spec.settings) if str(each) == installed)
 
 
 def metadata_version(spec: RunSpec) -> int:
-    """Give that of a new cluster: the latest that all its nodes know.
+    """Give that of a new cluster: as it is told, or the latest that all its nodes know.
 
     Which are all releases of the run, and the brokers that clients play.
     """
-    oldest = min(release.line for release in all_releases(spec.settings))
-    return LATEST_METADATA_VERSION if oldest >= OF_LATEST else level_of("{}.{}".format(*oldest))
+    known = min(latest_level(release.line) for release in all_releases(spec.settings))
+    return min(known, first_level(spec.settings))
+
+
+def latest_level(line: Line) -> int:
+    """Give the latest metadata.version that a release and the brokers that clients play know."""
+    return LATEST_METADATA_VERSION if line >= OF_LATEST else level_of("{}.{}".format(*line))
 
 
 def _link() -> Link:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from harness.contracts.nemesis import Chooses
 from harness.errors import UsageError
-from harness.registry import systems
+from harness.registry import nemeses, systems
 from harness.sessions.swarm import draw
 from harness.spec import SIM, RunSpec
 from harness.systems.kafka.plugin import check_processes, check_settings
@@ -15,11 +17,13 @@ from harness.systems.kafka.releases import (
     DEFAULT,
     HOME,
     KNOWN,
+    UPGRADE,
     VERSION,
     Release,
     release_of,
     releases_of,
 )
+from harness.systems.nodes.levels import METADATA_SETTING
 from harness.verdict import Anomaly
 from tests.support.commands.command import krucible
 
@@ -60,16 +64,6 @@ def test_the_build_in_a_folder_says_its_version(tmp_path: Path) -> None:
     assert built.line == (4, 4)
     with pytest.raises(UsageError, match=r"it has Kafka 4\.4\.0-SNAPSHOT, not 4\.1\.2"):
         release_of({HOME: str(tmp_path), VERSION: "4.1.2"})
-
-
-def test_processes_are_of_one_release(tmp_path: Path) -> None:
-    check_processes({VERSION: KNOWN[-1]})
-    for settings in (
-        {f"{VERSION}.n1": KNOWN[-1], VERSION: DEFAULT},
-        {HOME: str(tmp_path)},
-    ):
-        with pytest.raises(UsageError):
-            check_processes(settings)
 
 
 def known(settings: dict[str, str], message: str, invariant: str = "S3") -> bool:
@@ -119,5 +113,39 @@ def test_how_many_bootstrap_servers_there_are_is_a_number_of_a_dynamic_quorum() 
 
 def test_processes_are_of_releases_that_the_agent_knows() -> None:
     check_processes({VERSION: "3.9.2"})
-    with pytest.raises(UsageError, match=r"3\.7\.2: only for `krucible sim`"):
-        check_processes({VERSION: "3.7.2"})
+    check_processes({VERSION: "4.3.1", f"{VERSION}.n2": "3.9.2", UPGRADE: "4.0.2,4.1.2"})
+    for setting in (VERSION, f"{VERSION}.n3", UPGRADE):
+        with pytest.raises(UsageError, match=r"3\.7\.2: only for `krucible sim`"):
+            check_processes({setting: "3.7.2"})
+
+
+def test_processes_of_a_build_of_ones_own_need_its_server(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "kafka-raft-4.4.0-SNAPSHOT.jar").touch()
+    check_settings({HOME: str(tmp_path)})
+    with pytest.raises(UsageError, match=r"has no kafka_2\.\*\.jar, which is the server"):
+        check_processes({HOME: str(tmp_path)})
+    (tmp_path / "lib" / "kafka_2.13-4.4.0-SNAPSHOT.jar").touch()
+    check_processes({HOME: str(tmp_path)})
+
+
+def test_levels_are_raised_where_a_later_release_knows_more() -> None:
+    finalize = nemeses.get("finalize")()
+    assert isinstance(finalize, Chooses)
+    spec = RunSpec(seed=1, system="kafka", workload="producer-ids")
+
+    def why(**settings: str) -> str | None:
+        return finalize.misfit(replace(spec, settings=settings))
+
+    assert why(**{VERSION: "3.9.2", UPGRADE: "4.1.2"}) is None
+    assert why(**{UPGRADE: "4.3.1"}) == "no release of the run knows more than 4.1-IV1"
+    assert why() == "all levels are the latest: add --set krucible.metadata.version=3.9"
+    assert why(**{METADATA_SETTING: "3.9"}) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "why"), [("5.9", "is not known"), ("3.6", "want a level from 3.7-IV4 to 4.1-IV1")]
+)
+def test_a_first_level_is_one_that_nodes_know(told: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        check_settings({METADATA_SETTING: told})

@@ -1,0 +1,93 @@
+"""Releases of Apache Kafka as processes: several in one cluster, upgrades, and finalised levels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.spec import RunSpec
+from harness.systems.kafka.builds import fetch_builds
+from harness.systems.kafka.distribution import KafkaDist
+from harness.systems.kafka.releases import HOME, UPGRADE, VERSION
+from node.metadata.features import IBP_3_9_IV0, IBP_4_1_IV1, METADATA_VERSION
+from tests.support.commands.command import krucible
+from tests.support.live.scene import LiveScene, play
+
+pytestmark = pytest.mark.slow
+
+OLD, NEW = "3.9.2", "4.1.2"
+
+
+def test_a_node_goes_over_and_not_back_once_a_level_is_finalised(
+    kafka: KafkaDist, tmp_path: Path
+) -> None:
+    """One node alone is the whole cluster: an older release must not come back to a newer level."""
+    assert kafka.archive.is_file()
+    settings = {VERSION: OLD, UPGRADE: NEW}
+    fetch_builds(settings)
+    spec = RunSpec(
+        3, system="kafka", workload="producer-ids", voters=1, observers=0, settings=settings
+    )
+
+    async def main(scene: LiveScene) -> None:
+        system: Any = scene.system
+        assert system.said_release("n1") == OLD
+        assert (await system.finalized("n1"))[METADATA_VERSION] == IBP_3_9_IV0
+        assert METADATA_VERSION not in system.raisable()
+        upgrade = await scene.inject("upgrade", target="one", stays=False)
+        (told,) = upgrade.saw("releases")
+        assert (told["before"], told["after"]) == ({"n1": OLD}, {"n1": NEW})
+        assert (told["says"], told["killed"]) == ({"n1": NEW}, [])
+        assert system.raisable()[METADATA_VERSION][-1] == IBP_4_1_IV1
+        while (await system.finalized("n1") or {}).get(METADATA_VERSION) != IBP_4_1_IV1:
+            raised = await scene.inject("finalize", highest=True)
+            if raised.injection.outcome == "installed":
+                healed = await raised.heal()
+                assert set(healed["finalized"].values()) == {healed["asked"]}
+        assert system.other_releases("n1") == []
+        healed = await upgrade.heal()
+        (told,) = (each for each in healed["seen"] if each["saw"] == "releases")
+        assert (told["kept"], told["says"]) == (["n1"], {"n1": NEW})
+        assert healed["releases"] == {"n1": NEW}
+
+    play(tmp_path, main, spec, frozenset())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("quorum", ["static", "dynamic"])
+def test_a_mixed_cluster_survives_a_rolling_upgrade_beside_other_faults(
+    quorum: str, kafka: KafkaDist, tmp_path: Path
+) -> None:
+    assert kafka.archive.is_file()
+    options = "--system kafka --workload producer-ids --observers 1 --seed 3 --time-limit 60"
+    settings = {f"{VERSION}.n2": "4.0.2", UPGRADE: "4.3.1", "krucible.quorum": quorum}
+    told = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    faults = "rolling-upgrade,upgrade,finalize,kill,partition-isolate-leader"
+    done = krucible("run", *options.split(), *told, "--nemesis", faults, "--store", tmp_path)
+    assert done.code == 0, done.out + done.err
+    run = (tmp_path / "latest").resolve()
+    results = json.loads((run / "results.json").read_bytes())
+    assert results["versions"]["kafka of n2"] == "4.0.2"
+    assert results["versions"]["kafka upgrades"] == "4.3.1"
+    assert "kafka of n2" in (run / "report.html").read_text()
+    consensus = next(each for each in results["results"] if each["checker"] == "consensus")
+    assert "undecided" not in str(consensus["stats"])  # each hook took hold, in each release
+    ops = map(json.loads, (run / "history.jsonl").read_text().splitlines())
+    faults_seen = [op["value"] for op in ops if op["f"] == "inject" and "outcome" in op["value"]]
+    installed = [each["nemesis"] for each in faults_seen if each["outcome"] == "installed"]
+    assert {"rolling-upgrade", "upgrade"} <= set(installed)
+
+
+@pytest.mark.long
+def test_a_build_of_ones_own_runs_as_processes(kafka: KafkaDist, tmp_path: Path) -> None:
+    options = "--system kafka --workload producer-ids --observers 0 --seed 5 --time-limit 10"
+    own = ("--kafka-home", kafka.home, "--nemesis", "kill", "--voters", "1")
+    done = krucible("run", *options.split(), *own, "--store", tmp_path)
+    assert done.code == 0, done.out + done.err
+    run = (tmp_path / "latest").resolve()
+    assert json.loads((run / "spec.json").read_bytes())["settings"][HOME] == str(kafka.home)
+    told = json.loads((run / "results.json").read_bytes())["versions"]["kafka"]
+    assert told == f"{NEW} of {kafka.home}"
