@@ -30,7 +30,7 @@ def build(folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The docs and their settings, in a folder of their own."""
+    """All docs and their settings, in a folder of their own."""
     (tmp_path / CONFIG).write_text((ROOT / CONFIG).read_text(encoding="utf-8"), encoding="utf-8")
     for path in (ROOT / "docs").rglob("*"):
         if path.is_file():
@@ -58,9 +58,15 @@ def test_the_site_has_every_page_and_no_link_leads_nowhere(copy: Path) -> None:
         assert (site / f"{page.stem}.html").is_file()
 
 
-def test_a_link_that_leads_nowhere_fails(copy: Path) -> None:
-    (copy / "docs" / "ssh.md").write_text("[there](cli.md#no-such-place)", encoding="utf-8")
-    assert build(copy).returncode != 0
+def test_a_link_that_leads_nowhere_fails(tmp_path: Path) -> None:
+    """In a site of two pages, with the settings of the whole one."""
+    (tmp_path / CONFIG).write_text((ROOT / CONFIG).read_text(encoding="utf-8"), encoding="utf-8")
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "cli.md").write_text("# Verbs\n\n## A place\n", encoding="utf-8")
+    for anchor, leads in (("a-place", True), ("no-such-place", False)):
+        (docs / "ssh.md").write_text(f"# Hosts\n\n[there](cli.md#{anchor})\n", encoding="utf-8")
+        assert (build(tmp_path).returncode == 0) == leads, anchor
 
 
 def test_the_menu_leads_to_every_page_once() -> None:

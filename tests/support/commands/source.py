@@ -42,20 +42,21 @@ def uses(path: Path) -> set[str]:
     A call ends in ``()``, and in ``(...)`` when it has arguments.
     """
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    names = dict(_imports(tree))
+    nodes = list(ast.walk(tree))
+    names = dict(_imports(nodes))
     found = set()
     called = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call):
             called[node.func] = "(...)" if node.args or node.keywords else "()"
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name | ast.Attribute) and (full := _full(node, names)):
+    for node in nodes:
+        if isinstance(node, (ast.Name, ast.Attribute)) and (full := _full(node, names)):
             found.add(full + called.get(node, ""))
     return found
 
 
-def _imports(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(tree):
+def _imports(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             for name in node.names:
                 yield name.asname or name.name.partition(".")[0], name.name
