@@ -279,12 +279,12 @@ class FaultWatch(Watch):
 
     def __call__(self, frame: FrameType, event: str, value: Any) -> None:
         """Take note of whoever has the fault, and of all beneath the nemesis that has it."""
-        if self.over or event not in ("call", "return"):
+        if event not in ("call", "return"):
             return
         name = self.name_of(frame)
         if name is None:
             return
-        beneath = self._beneath(frame)
+        beneath = bool(self.seen) and self._beneath(frame)  # of a fault that somebody had
         given = event == "call" and any(map(_has_fault, frame.f_locals.values()))
         if beneath or given or (event == "return" and _has_fault(value)):
             self.seen.add(name)
@@ -292,12 +292,21 @@ class FaultWatch(Watch):
             begun = [v for v in frame.f_locals.values() if isinstance(v, CoroutineType)]
             self._tasks.update(filter(None, (each.cr_frame for each in begun)))
         self.over = event == "return" and self._is_heal(frame) and _is_done(frame)
+        if self.over:
+            sys.setprofile(None)  # the rest of the run is the quicker for it
 
     def _beneath(self, frame: FrameType) -> bool:
-        return any(
-            each in self._tasks or (_is_nemesis(self.name_of(each)) and _of_fault(each))
-            for each in self.stack(frame)
-        )
+        above: FrameType | None = frame
+        while above is not None:  # plainly, for it is asked at every call
+            name = self.name_of(above)
+            if (
+                name is not None
+                and (above in self._tasks or _is_nemesis(name))
+                and (above in self._tasks or _of_fault(above))
+            ):
+                return True
+            above = above.f_back
+        return False
 
     def _is_heal(self, frame: FrameType) -> bool:
         of_nemesis = _is_nemesis(self.name_of(frame))
