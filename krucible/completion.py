@@ -55,7 +55,12 @@ def weathers() -> list[str]:
 
 def bugs() -> list[str]:
     """The bugs that the zoo hunts: seeded ones, and those of releases."""
-    return sorted({*mutants(), *(bug.name for _, bug in released_bugs() if bug.is_hunted)})
+    return sorted(
+        {
+            *mutants(),
+            *(bug.name for _, bug in released_bugs() if bug.is_hunted or bug.is_hunted_live),
+        }
+    )
 
 
 def paces() -> list[str]:

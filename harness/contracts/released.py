@@ -19,6 +19,8 @@ class ReleasedBug:
         breaks: The invariants of which one must name it.
         setting: Options of the runs, by the names of ``RunSpec``; the swarm draws the others.
         narrowed: The same in words, with the reason; empty: the generic swarm.
+        live: Options of runs as processes in which it is seen, too, by the names of ``RunSpec``;
+            None: it is not.
         known: The finding under which the affected release's anomalies are known, and so counted
             apart (``verdict.Known.finding``); None: they are anomalies like any other.
         cannot: Why it is not hunted, and what that would take; empty: it is.
@@ -32,6 +34,7 @@ class ReleasedBug:
     breaks: tuple[str, ...]
     setting: Mapping[str, Any] = field(default_factory=dict)
     narrowed: str = ""
+    live: Mapping[str, Any] | None = None
     known: str | None = None
     cannot: str = ""
     missed: str = ""
@@ -40,3 +43,8 @@ class ReleasedBug:
     def is_hunted(self) -> bool:
         """Tell whether there are two releases to compare, and nothing speaks against it."""
         return self.fixed is not None and not self.cannot
+
+    @property
+    def is_hunted_live(self) -> bool:
+        """Tell whether it is also hunted in processes of its releases."""
+        return self.fixed is not None and self.live is not None

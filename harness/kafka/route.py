@@ -53,6 +53,7 @@ class Cluster:
     names: Mapping[int, str]
     network: Network
     id: str = ""  # the cluster's own name for itself
+    connect_timeout_s: float = CONNECT_TIMEOUT_S
 
 
 @runtime_checkable
@@ -135,13 +136,13 @@ class Route:
             self._connections[node] = connection
             return connection
         address = self.cluster.addresses[node]
-        connection = None
+        connection, timeout_s = None, self.cluster.connect_timeout_s
         try:
             connection = await self.cluster.network.connect(
-                Endpoint(address.host, address.port), timeout_s=CONNECT_TIMEOUT_S
+                Endpoint(address.host, address.port), timeout_s=timeout_s
             )
             # A relay accepts for a node that is down; only an answer proves that somebody is there.
-            await connection.negotiate(CONNECT_TIMEOUT_S)
+            await connection.negotiate(timeout_s)
         except WireError as error:
             if connection is not None:
                 connection.close()

@@ -27,7 +27,7 @@ def run_arguments(live: Live, seed: int, store: Path) -> list[str]:
 def canary_arguments(canary: Canary, seed: int, store: Path) -> list[str]:
     """Make the arguments of ``krucible run`` for a seeded bug with real processes."""
     return [
-        *("run", "--mutant", canary.mutant, "--seed", str(seed), "--store", str(store)),
+        *("run", "--mutant", canary.of, "--seed", str(seed), "--store", str(store)),
         *("--workload", canary.workload, "--time-limit", str(canary.time_limit)),
         *("--nemesis", "all"),
     ]

@@ -122,18 +122,27 @@ class Live(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Canary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
-    """A seeded bug that must be caught, for the right reason."""
+    """A bug that must be caught, for the right reason: a seeded one, or one of a release.
 
-    mutant: str
+    Of a release's the one that has it fixed must not break the same.
+    """
+
+    mutant: str | None = None
+    bug: str | None = None  # of a release
     budget: Duration = "2m"
     live: bool = False
-    workload: str = "register"  # of live ones; the others have their own scenario
+    workload: str = "register"  # of live ones with a mutant; the others have their own scenario
     time_limit: TimeLimit = 30.0
+
+    @property
+    def of(self) -> str:
+        """Tell which bug it is."""
+        return self.mutant or self.bug or ""
 
     @property
     def name(self) -> str:
         """Tell what it is called in the ledger."""
-        return f"{self.mutant}{LIVE}" if self.live else self.mutant
+        return f"{self.of}{LIVE}" if self.live else self.of
 
     @property
     def budget_s(self) -> float:

@@ -18,6 +18,7 @@ from harness.nightly.plan import Plan
 from harness.nightly.proportion import wilson
 from harness.processes.command import Program
 from harness.sessions.reached import WANTED, never, unmet
+from harness.sessions.released import ARM, LIVE_ARM
 from harness.store.folder import RunDir
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 
@@ -272,8 +273,10 @@ def _hunts(plan: Plan, night: Night, store: Path, program: Program) -> dict[str,
     """The command that hunts for a seeded bug as its canary first did, by the canary's name."""
     found = {}
     for canary in plan.canary:
-        words = ["zoo", "--only", canary.mutant, "--arm", "directed"]
-        if canary.live:
+        words = ["zoo", "--only", canary.of, "--arm", "directed"]
+        if canary.bug is not None:
+            words[-1] = LIVE_ARM if canary.live else ARM
+        elif canary.live:
             words = canary_arguments(canary, night.begun["first_seed"], store.absolute())
         found[canary.name] = program.line(*words)
     return found

@@ -34,6 +34,10 @@ A TOML file::
     budget = "2m"
     live = false              # true: real processes, as of `krucible run --mutant`
 
+    [[canary]]                # a bug of a release: caught there, and not where it is fixed
+    bug = "refused-newcomer"  # of `krucible zoo --arm releases`; live: of live-releases
+    budget = "10m"
+
 Every name and number is checked before the night begins.
 """
 
@@ -60,6 +64,7 @@ from harness.nightly.entries import Canary, Drawn, Duration, Explore, Live, OnFa
 from harness.registry import environments, mutant_names, systems, unknown, workloads
 from harness.sessions import plan as simulated
 from harness.sessions.reached import is_counted
+from harness.sessions.released import quarries
 from harness.sessions.swarm import draw
 from harness.spec import SIM, RunSpec
 
@@ -178,10 +183,22 @@ def check(plan: Plan) -> None:
         )
     for canary in plan.canary:
         try:
-            _check_mutant(canary.mutant, "kraft")
-            workloads.get(canary.workload)
+            _check_canary(canary)
         except UsageError as error:
             raise UsageError(f"[[canary]]: {error}") from error
+
+
+def _check_canary(canary: Canary) -> None:
+    """Raise UsageError where there is no such bug, or none that can be hunted."""
+    if (canary.mutant is None) is (canary.bug is None):
+        raise UsageError("want either a mutant or a bug of a release")
+    _check_mutant(canary.mutant, "kraft")
+    workloads.get(canary.workload)
+    if canary.bug is not None:
+        there = [each.bug.name for each in quarries(live=canary.live)]
+        if canary.bug not in there:
+            kind = "bug that is hunted in processes" if canary.live else "bug"
+            raise UsageError(unknown(kind, canary.bug, there))
 
 
 def _check_invariant(name: str) -> None:

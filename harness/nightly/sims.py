@@ -16,6 +16,7 @@ from harness.nightly.entries import Canary, Sim
 from harness.nightly.ledger import Key, key_of
 from harness.sessions.plan import Plan
 from harness.sessions.reached import Reach
+from harness.sessions.released import Chase, Play, chase, quarries
 from harness.sessions.simulated import SimRun, never_done, reason_of, save, simulate
 from harness.sessions.swarm import draw
 from harness.sessions.zoo import Hunt, bugs, directed
@@ -116,9 +117,37 @@ def judged(run: SimRun) -> Line:
 
 def canary(wanted: Canary) -> Iterator[Line]:
     """The hunt for a seeded bug in its own scenario, a line after each seed."""
-    (bug,) = bugs([wanted.mutant])
+    (bug,) = bugs([wanted.of])
     for hunt in directed(bug):
         yield canary_line(wanted, hunt)
+
+
+def released_canary(wanted: Canary, play: Play) -> Iterator[Line]:
+    """The hunt for a bug of a release, a line after each seed of both releases.
+
+    It counts as caught when the release that has it fixed broke nothing that it breaks.
+    """
+    (quarry,) = quarries([wanted.of], live=wanted.live)
+    for so_far in chase(quarry, wanted.budget_s, play):
+        yield chase_line(wanted, so_far)
+
+
+def chase_line(wanted: Canary, chase: Chase) -> Line:
+    """Tell what a chase has come to so far, as a ledger line."""
+    wrong = ", ".join(chase.wrong) or "nothing"
+    alarms = "".join(f"; {chase.fixed} broke {name}, too" for name in chase.alarms)
+    broken = "".join(f"; broken: {why}" for why in chase.broken)
+    caught = chase.caught and not chase.alarms
+    missed = "" if chase.caught else f"{chase.tried} seeds of {chase.affected} broke {wrong}"
+    return {
+        "t": "canary",
+        "name": wanted.name,
+        "caught": caught,
+        "by": chase.caught_by,
+        "seed": chase.seed,
+        "elapsed_s": round(chase.elapsed_s, 3),
+        "why": "" if caught else f"{missed}{alarms}{broken}".strip("; "),
+    }
 
 
 def canary_line(wanted: Canary, hunt: Hunt) -> Line:

@@ -20,6 +20,8 @@ from harness.nightly.rotation import rotate
 from harness.nightly.searches import Searching, Stored
 from harness.processes.command import Answer, Program
 from harness.processes.crew import Crew, Job, Local, Said, work_off
+from harness.sessions.released import simulated
+from harness.sessions.released_live import player
 from harness.sessions.zoo import bugs
 from harness.store.folder import Store
 from harness.store.signatures import of_doubt, signature
@@ -223,12 +225,16 @@ class Worker:
             self._heal()
 
     def _canary(self, canary: Canary) -> None:
-        if canary.live:
+        if canary.live and canary.bug is None:
             self._keep(self._live_canary(canary))
             return
         last: Line = {"t": "canary", "name": canary.name, "caught": False, "elapsed_s": 0.0}
         last = {**last, "why": "no seed of its scenario was simulated"}
-        job = Job(canary.name, partial(sims.canary, canary), canary.budget_s)
+        hunt, limit_s = partial(sims.canary, canary), canary.budget_s
+        if canary.bug is not None:
+            play = player(self._program, self._store.root) if canary.live else simulated
+            hunt, limit_s = partial(sims.released_canary, canary, play), limit_s + LATE_S
+        job = Job(canary.name, hunt, limit_s)
         with closing(work_off([job], 1)) as told:
             for each in told:
                 if isinstance(each, Said):
@@ -238,7 +244,7 @@ class Worker:
         self._keep(last)
 
     def _live_canary(self, canary: Canary) -> Line:
-        (bug,) = bugs([canary.mutant])
+        (bug,) = bugs([canary.of])
         began_s, tries, judged, seen = time.monotonic(), 0, 0, set[str]()
         broken = ""
         while True:

@@ -1,15 +1,16 @@
 """The zoo's arm of releases: bugs that were released are found again, and the fixes hold.
 
-Each seed is simulated twice, with the affected release and with the fixed one: the same options,
+Each seed is played twice, with the affected release and with the fixed one: the same options,
 faults and ops. The affected one is to be caught by an invariant that the bug breaks; the fixed one
-must not break any of those on the same seeds.
+must not break any of those on the same seeds. Seeds are simulated, or run as processes where a bug
+says how it is seen there.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import count
 from typing import Any
@@ -18,11 +19,12 @@ from harness.contracts.released import ReleasedBug
 from harness.errors import UsageError
 from harness.registry import released_bugs, systems
 from harness.sessions.plan import Plan
-from harness.sessions.simulated import SimRun, reason_of, simulate
+from harness.sessions.simulated import reason_of, simulate
 from harness.sessions.swarm import draw
 from harness.spec import RunSpec
 
 ARM = "releases"
+LIVE_ARM = "live-releases"
 FIRST = 1  # the first seed
 _TIMES = ("elapsed_s", "cpu_s", "simulated_s")
 
@@ -41,6 +43,13 @@ class Quarry:
         pinned = {"system": self.system, "stop_at": self.bug.breaks, "settings": settings}
         return draw(seed, {**setting, **pinned})
 
+    def live_spec(self, seed: int, release: str) -> RunSpec:
+        """Give the options of a run as processes, with a release in it."""
+        assert self.bug.live is not None, "hunted live"  # noqa: S101
+        setting = dict(self.bug.live)
+        settings = {**setting.pop("settings", {}), systems.traits(self.system).release: release}
+        return RunSpec(seed=seed, system=self.system, settings=settings, **setting)
+
     def missing(self) -> str | None:
         """Say in one line what this host has not, to run its releases; None: nothing."""
         for release in filter(None, (self.bug.affected, self.bug.fixed)):
@@ -51,13 +60,26 @@ class Quarry:
         return None
 
 
-def quarries(only: Sequence[str] = ()) -> list[Quarry]:
-    """The bugs that are hunted, all or those of these names."""
+def quarries(only: Sequence[str] = (), *, live: bool = False) -> list[Quarry]:
+    """The bugs that are hunted, all or those of these names; ``live``: as processes."""
     return [
         Quarry(system, bug)
         for system, bug in released_bugs()
-        if bug.is_hunted and (not only or bug.name in only)
+        if (bug.is_hunted_live if live else bug.is_hunted) and (not only or bug.name in only)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """The anomalies of a seed with one release: the first message of each invariant."""
+
+    anomalies: Mapping[str, str] = field(default_factory=dict)
+    known: frozenset[str] = frozenset()  # findings that were counted apart
+    simulated_s: float = 0.0
+
+
+# Plays a seed with a release; what came of it, and why the harness broke, if it did.
+Play = Callable[[Quarry, int, str], tuple[Played | None, str | None]]
 
 
 @dataclass(slots=True)
@@ -91,32 +113,35 @@ class Chase:
         return {**asdict(self), **times, "caught": self.caught}
 
 
-def chase(quarry: Quarry, budget_s: float) -> Iterator[Chase]:
+def chase(
+    quarry: Quarry, budget_s: float, play: Play | None = None, arm: str = ARM
+) -> Iterator[Chase]:
     """Hunt a bug until it is caught or the time is up; the chase so far after each seed.
 
-    A seed that is under way when the time is up is finished, with both releases.
+    A seed that is under way when the time is up is finished, with both releases. ``play`` plays
+    one, as said by ``arm``; it is simulated when not given.
     """
     bug = quarry.bug
     if bug.fixed is None:
         raise UsageError(f"{bug.name}: no release has it fixed")
-    so_far, breaks = Chase(bug.name, bug.affected, bug.fixed), frozenset(bug.breaks)
+    so_far, breaks = Chase(bug.name, bug.affected, bug.fixed, arm), frozenset(bug.breaks)
     wrong, alarms, others, broken = (Counter[str]() for _ in range(4))
     began_s, cpu_began_s = time.monotonic(), time.process_time()
     for seed in count(FIRST):
         for release in (bug.affected, bug.fixed):
-            run, reason = _played(quarry, seed, release)
+            run, reason = (play or simulated)(quarry, seed, release)
             if reason is not None:
                 broken[f"{release}: {reason}"] += 1
             if run is None:
                 continue
-            so_far.simulated_s += run.simulated_ns / 1e9
-            told = {each.invariant: each.message for each in reversed(run.judgement.anomalies)}
+            so_far.simulated_s += run.simulated_s
+            told = dict(run.anomalies)
             if release == bug.fixed:
                 alarms.update(told.keys() & breaks)
                 others.update(told.keys() - breaks)
                 continue
             caught = sorted(told.keys() & breaks)
-            if bug.known is not None and bug.known in run.judgement.known:
+            if bug.known is not None and bug.known in run.known:
                 caught, told = list(bug.breaks), {bug.breaks[0]: bug.known}
             if caught:
                 so_far.caught_by, so_far.seed, so_far.said = caught, seed, told[caught[0]]
@@ -132,10 +157,12 @@ def chase(quarry: Quarry, budget_s: float) -> Iterator[Chase]:
             return
 
 
-def _played(quarry: Quarry, seed: int, release: str) -> tuple[SimRun | None, str | None]:
-    """Simulate a seed; the run, if there was one, and why the harness broke, if it did."""
+def simulated(quarry: Quarry, seed: int, release: str) -> tuple[Played | None, str | None]:
+    """Simulate a seed with a release; see ``Play``."""
     try:
         run = simulate(Plan.simulated(quarry.spec(seed, release), asked_for=False))
     except Exception as error:  # told at the end: it must not cost the other seeds
         return None, reason_of(error)
-    return run, run.broken
+    told = {each.invariant: each.message for each in reversed(run.judgement.anomalies)}
+    known = frozenset(run.judgement.known)
+    return Played(told, known, run.simulated_ns / 1e9), run.broken

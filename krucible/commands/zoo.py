@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,9 +17,11 @@ from harness.processes.crew import Crew, Ended, Job, Said
 from harness.registry import mutant_names, released_bugs, unknown
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 from krucible import completion
+from krucible.arguments import DEFAULT_STORE
 from krucible.completion import named
 from krucible.console import EXIT_INTERRUPTED, err, out, print_json, print_table
 from krucible.crews import Jobs, Master, crew
+from krucible.program import program
 from krucible.quantities import duration, whole
 
 if TYPE_CHECKING:
@@ -27,8 +30,10 @@ if TYPE_CHECKING:
 
 OF_SEEDED = ("directed", "exploratory")  # arms that hunt bugs
 RELEASES = "releases"
+LIVE_RELEASES = "live-releases"
+OF_RELEASES = (RELEASES, LIVE_RELEASES)
 USUAL = (*OF_SEEDED, "control")
-ARMS = (*USUAL, RELEASES)
+ARMS = (*USUAL, *OF_RELEASES)
 CONTROL_MAX = 10_000_000
 SEEDS_PER_JOB = 10  # of the control arm
 LATE_S = 600.0  # what a hunt may take beyond its budget, or a job that has none per seed
@@ -42,7 +47,8 @@ def add_to(app: typer.Typer) -> None:
         help="Simulate every seeded bug, to prove that the checkers catch it: in its own scenario "
         "(directed), and in random simulations that know nothing of it (exploratory); and random "
         "simulations of the healthy node (control). Or find bugs of Apache Kafka's releases again, "
-        "and see that they are gone where they are fixed (releases). Exits 0 when every bug was "
+        "and see that they are gone where they are fixed (releases; as processes: live-releases). "
+        "Exits 0 when every bug was "
         "caught by an invariant that it breaks and the healthy node, or the fixed release, had no "
         "alarm, 1 when it had one, 255 when the harness failed in a seed, 2 when a bug was not "
         "caught.",
@@ -51,7 +57,7 @@ def add_to(app: typer.Typer) -> None:
     )(zoo)
 
 
-def zoo(
+def zoo(  # noqa: PLR0913 - its options
     only: Annotated[
         list[str] | None,
         named("Bug to hunt (default: all); repeatable.", completion.bugs),
@@ -60,7 +66,8 @@ def zoo(
         list[str] | None,
         typer.Option(
             metavar="ARM",
-            help="directed, exploratory, control (default: these), or releases; repeatable.",
+            help="directed, exploratory, control (default: these), releases, or live-releases; "
+            "repeatable.",
         ),
     ] = None,
     budget: Annotated[
@@ -77,6 +84,9 @@ def zoo(
     ] = 50,
     jobs: Jobs = None,
     master: Master = None,
+    store: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder of runs, of live-releases.")
+    ] = DEFAULT_STORE,
     json: Annotated[
         bool,
         typer.Option(
@@ -94,8 +104,10 @@ def zoo(
     names = _names(arms)
     for name in only or ():
         if name not in names:
-            raise UsageError(unknown("bug" if arms == (RELEASES,) else "mutant", name, names))
-    blanks = dict(_work(arms, only or (), budget, control_seeds))
+            raise UsageError(
+                unknown("bug" if set(arms) <= set(OF_RELEASES) else "mutant", name, names)
+            )
+    blanks = dict(_work(arms, only or (), budget, control_seeds, store))
     found = _Found(blanks, json=json)
     try:
         with crew(jobs, master) as hunters:
@@ -112,22 +124,28 @@ def zoo(
 
 def _names(arms: Sequence[str]) -> list[str]:
     """Name the bugs that some arms hunt."""
-    seeded = mutant_names("kraft") if set(arms) - {RELEASES} else []
-    released = [bug.name for _, bug in released_bugs() if bug.is_hunted]
-    return [*seeded, *(released if RELEASES in arms else [])]
+    seeded = mutant_names("kraft") if set(arms) - set(OF_RELEASES) else []
+    released = [
+        bug.name
+        for _, bug in released_bugs()
+        if (bug.is_hunted and RELEASES in arms) or (bug.is_hunted_live and LIVE_RELEASES in arms)
+    ]
+    return [*seeded, *released]
 
 
 Result = dict[str, Any]  # of a bug in an arm, or of a seed of the control arm
 
 
 def _work(
-    arms: Sequence[str], only: Sequence[str], budget_s: float, seeds: int
+    arms: Sequence[str], only: Sequence[str], budget_s: float, seeds: int, store: Path
 ) -> Iterator[tuple[Job, Result]]:
     """The jobs, each with what is to be said when nothing comes of it."""
     from harness.sessions import zoo as hunts  # noqa: PLC0415 - it brings the node: not for --help
 
     if RELEASES in arms:
         yield from _in_releases(only, budget_s)
+    if LIVE_RELEASES in arms:
+        yield from _in_live_releases(only, budget_s, store)
     for arm in OF_SEEDED:
         for bug in hunts.bugs(only) if arm in arms else ():
             if arm == "directed":
@@ -151,6 +169,18 @@ def _in_releases(only: Sequence[str], budget_s: float) -> Iterator[tuple[Job, Re
         bug, hunt = quarry.bug, partial(released.chase, quarry, budget_s)
         blank = released.Chase(bug.name, bug.affected, str(bug.fixed)).to_json()
         yield Job(f"{bug.name}, {RELEASES}", partial(_hunting, hunt), budget_s + LATE_S), blank
+
+
+def _in_live_releases(
+    only: Sequence[str], budget_s: float, store: Path
+) -> Iterator[tuple[Job, Result]]:
+    from harness.sessions import released, released_live  # noqa: PLC0415 - as above
+
+    for quarry in released.quarries(only, live=True):
+        bug, play = quarry.bug, released_live.player(program(), store.absolute())
+        hunt = partial(released.chase, quarry, budget_s, play, LIVE_RELEASES)
+        blank = released.Chase(bug.name, bug.affected, str(bug.fixed), LIVE_RELEASES).to_json()
+        yield Job(f"{bug.name}, {LIVE_RELEASES}", partial(_hunting, hunt), budget_s + LATE_S), blank
 
 
 def _hunting(hunt: Callable[[], Iterator[Hunt | Chase]]) -> Iterator[Result]:
@@ -291,7 +321,7 @@ def _line(hunt: Result) -> str:
 
 def _compared(hunt: Result) -> str:
     """Tell of both releases of a bug that was released."""
-    if hunt["arm"] != RELEASES:
+    if hunt["arm"] not in OF_RELEASES:
         return ""
     alarms = ", ".join(f"{name} ({times})" for name, times in hunt["alarms"].items())
     return f" in {hunt['affected']}, {hunt['fixed']} {'ALARMED: ' + alarms if alarms else 'green'}"
@@ -312,7 +342,7 @@ def _show(figures: Result) -> None:
             f"{hunt['elapsed_s']:.1f} s",
         )
         for hunt in figures["hunts"]
-        if hunt["arm"] != RELEASES
+        if hunt["arm"] not in OF_RELEASES
     ]
     if rows:
         print_table(("mutant", "arm", "caught by", "seeds", "time"), rows)
@@ -327,12 +357,12 @@ def _show(figures: Result) -> None:
             f"{hunt['elapsed_s']:.1f} s",
         )
         for hunt in figures["hunts"]
-        if hunt["arm"] == RELEASES
+        if hunt["arm"] in OF_RELEASES
     ]
     if pairs:
         print_table(("bug", "release", "caught by", "fixed in", "there", "seeds", "time"), pairs)
     console = out()
-    for name in (*OF_SEEDED, RELEASES):
+    for name in (*OF_SEEDED, *OF_RELEASES):
         of_arm = [hunt for hunt in figures["hunts"] if hunt["arm"] == name]
         if of_arm:
             caught = sum(hunt["caught"] for hunt in of_arm)

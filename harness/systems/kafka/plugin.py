@@ -117,6 +117,7 @@ OWN_SETTINGS: Final = frozenset(
         "metadata.log.dir",
     }
 )
+OF_JVMS_S: Final = 1.5  # to connect to one: the first answers of a JVM on a busy host are slow
 LISTENERS: Final[Mapping[str, str]] = {
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
@@ -312,6 +313,8 @@ class Kafka(KraftNodes):
         oldest = min(release.line for release in all_releases(spec.settings))
         self._negotiates = oldest < DESCRIBES_SINCE
         self._installed: dict[str, str] = {}  # releases that nodes went over to
+        if not isinstance(environment, Sim):
+            self.connect_timeout_s = OF_JVMS_S
         self._log_begins: dict[str, int] = {}  # of each node's present process, in its log
 
     def site(self, environment: Environment) -> Site:

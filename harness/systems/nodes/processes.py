@@ -21,7 +21,7 @@ from harness.errors import EnvError, NodeStartError, UsageError
 from harness.kafka import voters
 from harness.kafka.features import finalized, raise_level
 from harness.kafka.quorum import QuorumView, ask
-from harness.kafka.route import Cluster
+from harness.kafka.route import CONNECT_TIMEOUT_S, Cluster
 from harness.spec import RunSpec
 from harness.store.folder import RunDir
 from harness.systems.kraft.sites import Site, site_of
@@ -103,6 +103,7 @@ class KraftNodes:
 
     name: str
     start_timeout_s: ClassVar[float] = 20.0
+    connect_timeout_s: float = CONNECT_TIMEOUT_S  # of clients
     timers: ClassVar[Mapping[str, str]] = TIMERS  # what a user's own settings override
     older: ClassVar[bool] = False  # whether its nodes may not speak all versions that ours do
     commits_when_idle: ClassVar[bool] = False  # and has not recovered before it did again
@@ -347,6 +348,7 @@ class KraftNodes:
             names={node.id: name for name, node in self._node.items()},
             network=self._site.network(),
             id=CLUSTER_ID,
+            connect_timeout_s=self.connect_timeout_s,
         )
 
     # ------------------------------------------------------------------ Finalizes

@@ -26,6 +26,7 @@ from harness.nightly.rotation import rotate, size_of
 from harness.nightly.work import Worker
 from harness.processes.command import KRUCIBLE, Program
 from harness.sessions.plan import Plan
+from harness.sessions.released import Chase
 from harness.sessions.simulated import SimRun, simulate
 from harness.spec import RunSpec
 from harness.store.folder import RunDir, Store
@@ -90,6 +91,14 @@ def write(folder: Path, text: str) -> Path:
             "[[canary]]: no mutant is called",
         ),
         (
+            '[[sim]]\nname = "a"\n[[canary]]\nbug = "empty-disk"',
+            "[[canary]]: no bug is called 'empty-disk'",
+        ),
+        (
+            '[[sim]]\nname = "a"\n[[canary]]\nbudget = "1m"',
+            "[[canary]]: want either a mutant or a bug of a release",
+        ),
+        (
             'budget = "1m"\n[[sim]]\nname = "a"\n[[canary]]\nmutant = "forgotten-vote"',
             "the canaries alone may take 120 s",
         ),
@@ -132,6 +141,32 @@ def test_an_example_in_the_docs_is_a_plan(name: str) -> None:
     assert example.live
     assert example.canary
     assert [sim for sim in example.sim if not sim.pinned()]
+
+
+def test_the_night_of_kafka_is_a_plan_of_several_releases_and_environments() -> None:
+    example = plan.load(ROOT / "docs" / "examples" / "kafka.toml")
+    assert (
+        {sim.system for sim in example.sim} == {live.system for live in example.live} == {"kafka"}
+    )
+    assert {live.env for live in example.live} == {"local", "docker"}
+    assert len({str(live.settings.get("krucible.kafka.version")) for live in example.live}) > 2
+    assert [canary for canary in example.canary if canary.bug is not None]
+
+
+def chased(**told: Any) -> sims.Line:
+    """The ledger line of a canary whose chase came to something."""
+    so_far = Chase("refused-newcomer", "4.0.2", "4.1.2", tried=2, **told)
+    return sims.chase_line(Canary(bug="refused-newcomer"), so_far)
+
+
+def test_a_canary_of_a_release_is_caught_where_it_is_and_not_where_it_is_fixed() -> None:
+    caught = chased(caught_by=["L10"], seed=2)
+    assert (caught["caught"], caught["by"], caught["seed"], caught["why"]) == (True, ["L10"], 2, "")
+    alarmed = chased(caught_by=["L10"], alarms={"L10": 1})
+    assert (alarmed["caught"], alarmed["why"]) == (False, "4.1.2 broke L10, too")
+    missed = chased(wrong={"S1": 1}, broken={"4.0.2: no Java": 2})
+    why = "2 seeds of 4.0.2 broke S1; broken: 4.0.2: no Java"
+    assert (missed["caught"], missed["why"]) == (False, why)
 
 
 @pytest.mark.parametrize("name", ["night.toml", "hour.toml", None])
@@ -546,18 +581,23 @@ def test_a_canary_that_was_not_caught_says_how_to_hunt_it() -> None:
     """In the JUnit file, and on the screen."""
     told = Night()
     told.take({"t": "begin", "first_seed": 5})
-    for name in ("forgotten-vote", "no-flush (live)", "gone"):
+    for name in ("forgotten-vote", "no-flush (live)", "stuck-observer", "gone"):
         told.take({**CANARY, "name": name, "caught": False, "why": "nothing"})
-    canaries = (Canary(mutant="forgotten-vote"), Canary(mutant="no-flush", live=True))
+    canaries = (
+        Canary(mutant="forgotten-vote"),
+        Canary(mutant="no-flush", live=True),
+        Canary(bug="stuck-observer"),
+    )
     plan = msgspec.structs.replace(PLAN, canary=canaries)
     suites = fromstring(to_xml(outcome.suites(plan, told, Path("/s"), KRUCIBLE)))
     found = [each.text for each in suites.iter("failure")]
-    assert found[:3] == [
+    assert found[:4] == [
         "nothing\nkrucible zoo --only forgotten-vote --arm directed",
         (
             "nothing\nkrucible run --mutant no-flush --seed 5 --store /s --workload register "
             "--time-limit 30.0 --nemesis all"
         ),
+        "nothing\nkrucible zoo --only stuck-observer --arm releases",
         "nothing",
     ]
 

@@ -8,19 +8,11 @@ from typing import Any
 
 import pytest
 
-from harness.contracts.checker import RunData
 from harness.contracts.released import ReleasedBug
 from harness.errors import UsageError
-from harness.history.ops import History
-from harness.registry import released_bugs
-from harness.run.judge import Judgement
-from harness.run.runner import RunResult
-from harness.sessions import released
-from harness.sessions.released import Chase, Quarry, chase
-from harness.sessions.simulated import SimRun
-from harness.spec import RunSpec
+from harness.registry import released_bugs, systems
+from harness.sessions.released import Chase, Played, Quarry, chase
 from harness.systems.kafka.releases import KNOWN, VERSION
-from harness.verdict import Anomaly, Valid
 
 BUG = ReleasedBug(
     name="bug",
@@ -38,29 +30,19 @@ def last(chases: Iterable[Chase]) -> Chase:
     return over
 
 
-def hunted(
-    monkeypatch: pytest.MonkeyPatch, told: Told, bug: ReleasedBug = BUG, **known: int
-) -> Chase:
+def hunted(told: Told, bug: ReleasedBug = BUG, **known: int) -> Chase:
     """Until it is caught, or for three seeds."""
     seeds: list[int] = []
 
-    def played(quarry: Quarry, seed: int, release: str) -> tuple[SimRun, None]:
+    def played(quarry: Quarry, seed: int, release: str) -> tuple[Played, None]:
         assert quarry.spec(seed, release).settings[VERSION] == release
         seeds.append(seed)
         names = told.get((release, seed), ())
-        judgement = Judgement(
-            Valid.INVALID if names else Valid.VALID,
-            Valid.VALID,
-            harness_ok=True,
-            anomalies=tuple(Anomaly(name, f"{name} of {release}") for name in names),
-            known=known if release == bug.affected else {},
-        )
-        run = RunData(RunSpec(seed), History(()))
-        return SimRun(run, RunResult(), judgement, "", 0, 0, 0), None
+        found = frozenset(known) if release == bug.affected else frozenset[str]()
+        return Played({name: f"{name} of {release}" for name in names}, found), None
 
-    monkeypatch.setattr(released, "_played", played)
     over: Chase | None = None
-    for over in chase(Quarry("kafka", bug), 60):
+    for over in chase(Quarry("kafka", bug), 60, played):
         if over.tried == 3:
             break
     assert over is not None
@@ -68,31 +50,27 @@ def hunted(
     return over
 
 
-def test_a_bug_is_caught_by_what_it_breaks_and_the_fixed_release_is_green(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    told = hunted(monkeypatch, {("4.1.2", 1): ("S1",), ("4.1.2", 2): ("L8", "S1")})
+def test_a_bug_is_caught_by_what_it_breaks_and_the_fixed_release_is_green() -> None:
+    told = hunted({("4.1.2", 1): ("S1",), ("4.1.2", 2): ("L8", "S1")})
     assert (told.caught_by, told.seed, told.tried) == (["L8"], 2, 2)
     assert (told.said, told.wrong, told.alarms) == ("L8 of 4.1.2", {"S1": 1}, {})
 
 
-def test_a_catch_for_the_wrong_reason_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = hunted(monkeypatch, {("4.1.2", 1): ("S1",)})
+def test_a_catch_for_the_wrong_reason_does_not_count() -> None:
+    told = hunted({("4.1.2", 1): ("S1",)})
     assert (told.caught, told.seed, told.wrong) == (False, None, {"S1": 1})
 
 
-def test_the_fixed_release_must_not_break_it_on_the_same_seeds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    told = hunted(monkeypatch, {("4.2.0", 1): ("L1", "S3"), ("4.1.2", 2): ("L8",)})
+def test_the_fixed_release_must_not_break_it_on_the_same_seeds() -> None:
+    told = hunted({("4.2.0", 1): ("L1", "S3"), ("4.1.2", 2): ("L8",)})
     assert (told.alarms, told.others) == ({"L1": 1}, {"S3": 1})
     assert told.caught
 
 
-def test_what_is_known_of_a_release_is_caught_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = hunted(monkeypatch, {}, replace(BUG, known="finding"), finding=3)
+def test_what_is_known_of_a_release_is_caught_too() -> None:
+    told = hunted({}, replace(BUG, known="finding"), finding=3)
     assert (told.caught_by, told.said) == (["L8", "L1"], "finding")
-    assert not hunted(monkeypatch, {}, finding=3).caught
+    assert not hunted({}, finding=3).caught
 
 
 def test_a_seed_is_the_same_for_both_releases() -> None:
@@ -114,6 +92,10 @@ def test_a_bug_that_no_release_has_fixed_is_not_hunted() -> None:
 @pytest.mark.parametrize("bug", [bug for _, bug in released_bugs()], ids=lambda bug: str(bug.name))
 def test_entries_name_what_exists(bug: ReleasedBug) -> None:
     """Releases that run, and options that go together; else why it is not hunted."""
+    if bug.is_hunted_live:
+        live = Quarry("kafka", bug).live_spec(1, bug.affected)
+        systems.traits("kafka").of(live).check_settings(live.settings)
+        assert live.workload in (systems.traits("kafka").workloads or ())
     if not bug.is_hunted:
         assert bug.cannot
         assert not bug.setting
