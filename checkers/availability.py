@@ -10,6 +10,7 @@ from checkers.invariants.liveness import L2
 from checkers.liveness.standstill import standstills
 from checkers.timeline.windows import FaultWindow, fault_windows, in_force
 from harness.contracts.checker import RunData
+from harness.contracts.workload import LOCAL
 from harness.history.ops import Interval
 from harness.registry import checkers
 from harness.spec import SIM
@@ -17,7 +18,6 @@ from harness.verdict import CheckResult, Valid
 
 NAME = "availability"
 OUTAGE_MIN_MS = 1_000
-LOCAL = frozenset({"local-read"})  # answered by one node alone: says nothing of the quorum
 
 
 @checkers.register(NAME, judges=(L2,))
@@ -27,7 +27,7 @@ def availability(run: RunData) -> CheckResult:
     INVALID when a live system that is healed does nothing for longer than its timers explain (L2);
     what a simulated one must do in time, ``liveness`` judges. O(n log n).
     """
-    intervals = [i for i in run.history.intervals() if i.invocation.f not in LOCAL]
+    intervals = [i for i in run.history.intervals() if not _is_local(i)]
     windows = in_force(fault_windows(run.history))
     spans = list(outages(intervals))
     found = [_outage(start, end, windows) for start, end in spans]
@@ -53,6 +53,11 @@ def availability(run: RunData) -> CheckResult:
             ),
         },
     )
+
+
+def _is_local(interval: Interval) -> bool:
+    """Tell whether one node answered alone, which says nothing of the quorum."""
+    return interval.invocation.f.startswith(LOCAL)
 
 
 def outages(

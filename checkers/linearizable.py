@@ -37,6 +37,7 @@ from checkers.models.registers import CasRegister
 from harness.contracts.checker import RunData
 from harness.contracts.meaning import Meaning
 from harness.contracts.model import Judge, JudgeBesides, Model, Starts
+from harness.contracts.workload import LOCAL
 from harness.errors import HistoryFormatError, UsageError
 from harness.history.formats import Conventions, read_history
 from harness.history.ops import History
@@ -60,7 +61,6 @@ NAME = "linearizable"
 INVARIANT = "linearizability"
 ANOMALIES_MAX = 20  # explained; further keys are only counted
 REGISTER_FS = frozenset(("read", "write", "cas"))
-LOCAL_FS = frozenset(("local-read",))  # what one node's image says: stale by design
 LINEARIZABILITY = Meaning(
     "linearizability",
     promise=(
@@ -109,7 +109,7 @@ def check_file(
         GuardError: A model whose ``check`` takes or returns something else than it should.
     """
     loaded = read_history(path, format)
-    clients = History(op for op in loaded.history.clients() if op.f not in LOCAL_FS)
+    clients = History(op for op in loaded.history.clients() if not op.f.startswith(LOCAL))
     name = model or loaded.conventions.model or _guess(clients, path)
     conventions = loaded.conventions
     object_ = models.get(name)()

@@ -15,13 +15,15 @@ from checkers.invariants.inventions import S18
 from checkers.invariants.reads import ReadsConfirmed
 from checkers.transactions.cycles import anomalies, judge
 from harness.contracts.checker import RunData
+from harness.contracts.traits import BY_NODE
+from harness.contracts.workload import LOCAL
 from harness.history.ops import NEMESIS, History
-from harness.registry import checkers
+from harness.registry import checkers, systems
 from harness.verdict import CheckResult, Valid
 
 NAME = "list-append"
 SURVIVES, INVENTED, ORDER = "S17", "S18", "S34"
-FS = frozenset({"append", "read"})
+FS = frozenset({"append", "read", LOCAL + "read"})
 INVARIANTS = {  # of anomalies by name; any other is a matter of order
     "G1a": SURVIVES,
     "dirty-update": SURVIVES,
@@ -38,18 +40,20 @@ INVARIANTS = {  # of anomalies by name; any other is a matter of order
 def list_append(run: RunData) -> CheckResult:
     """Appends are not lost, doubled or invented, and reads are strictly serializable. O(n log n).
 
+    Those of a system whose reads have no barrier are serializable; ``reads`` has the order in time.
     What became of an append of unknown outcome is taken from the committed log, where that was
     read back.
 
     Raises:
         HistoryFormatError: Ops that do not pair, or values of another shape.
     """
-    history = pruned(run)
-    judged = judge(
-        History(
-            op for op in history if op.process != NEMESIS and op.f in FS and isinstance(op.key, str)
-        )
-    )
+    ops = [
+        op.with_(f=op.f.removeprefix(LOCAL))
+        for op in pruned(run)
+        if op.process != NEMESIS and op.f in FS and isinstance(op.key, str)
+    ]
+    by_node = systems.traits(run.spec.system).of(run.spec).reads == BY_NODE
+    judged = judge(History(ops), process=not by_node, realtime=not by_node)
     orders = judged.orders
     appends = sum(len(of_key.appends) for of_key in orders.keys.values())
     elements = sum(len(seen) for of_key in orders.keys.values() for _, seen, _ in of_key.reads)

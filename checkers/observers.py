@@ -6,44 +6,32 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from checkers.committed.fold import Folded, MakeFold, MetadataFold, digest_of
-from checkers.committed.reference import Reference
 from checkers.invariants.applying import AtomicBatches
 from checkers.invariants.granted import C5
 from checkers.invariants.images import C8, C9, ImageChecks
 from checkers.invariants.liveness import L8
-from checkers.invariants.local_reads import (
-    CommitTimes,
-    Starts,
-    Written,
-    judge_dirty_reads,
-    judge_local_reads,
-)
 from checkers.invariants.metadata_log import C2, C11
-from checkers.invariants.reads import ReadsConfirmed
 from checkers.monitor.catalogue import meanings_of
 from checkers.monitor.convergence import Convergence, converged
-from checkers.replay.clocks import clock_of, kept_time
-from checkers.watches.invariants import content_of, known_log, told_meanwhile, watched
+from checkers.watches.invariants import content_of, known_log, watched
 from harness.contracts.checker import RunData
 from harness.registry import checkers
-from harness.spec import SIM
 from harness.verdict import Anomaly, CheckResult, Valid
 from node.metadata.image import ImageError
 from node.metadata.records import RecordError
 
 NAME = "observers"
 STOPPED = "stopped: what the disks held, and whether all agree, was not judged"
-LIVE_SLACK_NS = 100_000_000  # events of a process arrive, and are dated, late by no more than this
 
 
-JUDGED = (C2, C5, C8, C9, C11, L8, AtomicBatches.meaning, ReadsConfirmed.meaning)
+JUDGED = (C2, C5, C8, C9, C11, L8, AtomicBatches.meaning)
 
 
 @checkers.register(
     NAME, needs=("events", "records", "images"), judges=(*meanings_of(NAME), *JUDGED)
 )
 def observers(run: RunData) -> CheckResult:
-    """Images follow the committed log (C8), local reads never go back, all nodes converge (L8).
+    """Images follow the committed log (C8), and all nodes converge (L8).
 
     Brokers, their sessions and their partitions are judged too (C1 to C7, C10 to C12).
     O(n log n). UNKNOWN without events, and when nothing could be compared. Of a simulation that
@@ -64,20 +52,8 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
     anomalies = sorted(content.anomalies, key=lambda each: (each.invariant, each.message))
     anomalies += () if stopped else _snapshots(run, images, make_fold)
     anomalies += monitor.of(NAME)
-    intervals = run.history.intervals()
-    whole = known.end >= monitor.world.commits.end
-    written = Written(known if whole or not stopped else Reference(), intervals, stopped=stopped)
-    clock = clock_of(run)
-    anomalies += judge_local_reads(intervals, written, Starts(monitor.told("starts"), clock))
-    if kept_time(run):
-        slack_ns = 0 if run.spec.env == SIM else LIVE_SLACK_NS
-        anomalies += judge_dirty_reads(
-            intervals, written, CommitTimes(monitor.told("commits"), clock), slack_ns
-        )
-    anomalies += told_meanwhile(run, anomalies, "S34")
     end = Convergence(undecided=STOPPED) if stopped else converged(run, monitor)
     anomalies += end.anomalies
-    reads = sum(i.invocation.f == "local-read" and i.outcome == "ok" for i in intervals)
     unread = None if content.unread is None else (content.end, content.unread)
     reason = _doubts(monitor.gaps, folded, images, end, unread)
     unsure = Valid.VALID if reason is None else Valid.UNKNOWN
@@ -88,7 +64,6 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
         checked={
             **_sums(monitor.checked_by(NAME), content.checked),
             "L8": end.checked,
-            "local-reads": reads,
         },
         stats={"folded_from": folded.begin, "folded_to": folded.end},
         reason=reason,

@@ -85,7 +85,8 @@ def isr(spec: RunSpec) -> Workload:
         client=client,
         generator=mix(alter, describe, restart, weights=(24, 6, 1)),
         final_generator=keys.on_each_thread(PARTITIONS, lambda key: Draft("describe", key=key)),
-        checkers=("isr", "consensus", "observers"),
+        checkers=("isr", "consensus", "observers", "reads"),
+        reads=frozenset({"describe"}),
     )
 
 

@@ -17,7 +17,7 @@ from harness.contracts.system import System
 from harness.contracts.workload import Workload
 from harness.generators.generator import Draft, Generator, independent, limit, mix
 from harness.history.ops import Op
-from harness.kafka.client import EXISTS, TOPIC_RESOURCE, UNKNOWN_TOPIC, KafkaClient
+from harness.kafka.client import EXISTS, TOPIC_RESOURCE, UNKNOWN_TOPIC, KafkaClient, bounded
 from harness.kafka.route import Cluster, Route, cluster_of, deadline_s, request, the_row
 from harness.registry import workloads
 from harness.spec import RunSpec
@@ -45,7 +45,8 @@ def list_append(spec: RunSpec) -> Workload:
         client=client,
         generator=independent(_key_ops, threads_per_key=THREADS_PER_KEY, name=keys.name),
         final_generator=keys.on_each_thread(final, lambda key: Draft("read", key=key)),
-        checkers=("list-append", "consensus", "observers"),
+        checkers=("list-append", "consensus", "observers", "reads"),
+        reads=frozenset({"read"}),
     )
 
 
@@ -79,11 +80,19 @@ class ListOps:
                         lambda connection: _read(connection, TOPIC_PREFIX + str(op.key)), by_s
                     )
                     return op.with_(type="ok", value=found)
+                case "local-read":
+                    found = await self._look(TOPIC_PREFIX + op.key)
+                    return op.with_(type="ok", value=found)
                 case _:
                     raise AssertionError(f"list-append has no op {op.f!r}")
         except Outcome as outcome:
-            failed = outcome.definite or op.f == "read"
+            failed = outcome.definite or op.f != "append"
             return op.with_(type="fail" if failed else "info", error=outcome.error)
+
+    async def _look(self, topic: str) -> list[int]:
+        """Tell what the home's own image says."""
+        async with bounded():
+            return await _read(await self._route.connect(self._route.home), topic)
 
     async def _append(self, key: str, element: int, by_s: float) -> None:
         """Append once; the topic behind the list is made when there is none."""

@@ -17,8 +17,9 @@ from harness.contracts.workload import Workload
 from harness.errors import EnvError, UsageError
 from harness.generators.generator import Draft, fn, mix, phases
 from harness.history.ops import Op
-from harness.registry import nemeses, systems, workloads
+from harness.registry import nemeses, workloads
 from harness.spec import RunSpec
+from workloads.common.abilities import refuse_without
 from workloads.common.keys import Keys
 from workloads.register import RegisterOps
 
@@ -31,9 +32,7 @@ NO_LEADER = "there is no leader"
 @workloads.register("membership", WorkloadTraits(settings={"krucible.quorum": "dynamic"}))
 def membership(spec: RunSpec) -> Workload:
     """Remove and add voters during reads and writes; each change happens wholly or not at all."""
-    reason = systems.traits(spec.system).of(spec).why_not(Members, spec)
-    if reason is not None:
-        raise UsageError(f"workload 'membership' changes voters: {reason}")
+    refuse_without(Members, spec)
     for name in spec.nemeses:
         if name in nemeses.names() and isinstance(nemeses.get(name)(), ChangesVoters):
             raise UsageError(
@@ -66,8 +65,9 @@ def membership(spec: RunSpec) -> Workload:
             Draft("voters"),
             keys.on_each_thread(2, lambda key: Draft("read", key=key)),
         ),
-        checkers=("membership", "linearizable", "consensus", "observers"),
+        checkers=("membership", "linearizable", "consensus", "observers", "reads"),
         model="register",
+        reads=frozenset({"read"}),
     )
 
 

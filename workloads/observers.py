@@ -45,8 +45,9 @@ def observers(spec: RunSpec) -> Workload:
         final_generator=map_ops(
             local, keys.on_each_thread(KEYS, lambda key: Draft("read", key=key))
         ),
-        checkers=("linearizable", "consensus", "observers"),
+        checkers=("linearizable", "consensus", "observers", "reads"),
         model="register",
+        reads=frozenset({"read"}),
     )
 
 

@@ -29,8 +29,9 @@ def register(spec: RunSpec) -> Workload:
         client=register_client,
         generator=independent(_key_ops, threads_per_key=THREADS_PER_KEY, name=keys.name),
         final_generator=keys.on_each_thread(final, lambda key: Draft("read", key=key)),
-        checkers=("linearizable", "consensus", "observers"),
+        checkers=("linearizable", "consensus", "observers", "reads"),
         model="register",
+        reads=frozenset({"read"}),
     )
 
 

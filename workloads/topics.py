@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from harness.contracts.abilities import Topics
-from harness.contracts.clients import Client, Outcome, TopicClient
+from harness.contracts.clients import Client, Outcome, TopicClient, TopicView
 from harness.contracts.system import System
 from harness.contracts.workload import Workload
 from harness.errors import EnvError
@@ -13,6 +13,7 @@ from harness.generators.generator import Draft, Generator, independent, limit, m
 from harness.history.ops import Op
 from harness.registry import workloads
 from harness.spec import RunSpec
+from workloads.common.abilities import refuse_without
 from workloads.common.keys import Keys, groups
 
 THREADS_PER_NAME = 5  # clients that fight for one name
@@ -24,19 +25,21 @@ FINISHED_NAMES = 2  # described by every thread after the heal, beside those tha
 @workloads.register("topics")
 def topics(spec: RunSpec) -> Workload:
     """Create, delete and describe contended topics; one creator wins, and ids are never reused."""
+    refuse_without(Topics, spec)
     keys = Keys("t")
     final = groups(spec.concurrency, THREADS_PER_NAME) + FINISHED_NAMES
     return Workload(
         client=topic_client,
         generator=independent(_name_ops, threads_per_key=THREADS_PER_NAME, name=keys.name),
         final_generator=keys.on_each_thread(final, lambda key: Draft("describe", key=key)),
-        checkers=("topics", "consensus", "observers"),
+        checkers=("topics", "consensus", "observers", "reads"),
         model="topics",
+        reads=frozenset({"describe"}),
     )
 
 
 def topic_client(system: System) -> Client:
-    """A client for ``create``, ``delete`` and ``describe``; raises EnvError without topics."""
+    """A client for creating, deleting and looking; raises EnvError without topics."""
     if not isinstance(system, Topics):
         raise EnvError(f"system {system.name!r} has no topics: choose another workload")
     return TopicOps(system.topic_client())
@@ -66,26 +69,25 @@ class TopicOps:
                     await self._topics.delete(op.key)
                     return op.with_(type="ok")
                 case "describe":
-                    return op.with_(type="ok", value=await self._describe(op.key))
+                    return op.with_(type="ok", value=_told(await self._topics.describe(op.key)))
+                case "local-describe":
+                    node, view = await self._topics.describe_local(op.key)
+                    return op.with_(type="ok", value=_told(view), node=node)
                 case _:
                     raise AssertionError(f"topics has no op {op.f!r}")
         except Outcome as outcome:
-            failed = outcome.definite or op.f == "describe"
+            failed = outcome.definite or op.f.endswith("describe")
             return op.with_(type="fail" if failed else "info", error=outcome.error)
 
     async def close(self) -> None:
         """Release the connection."""
         await self._topics.close()
 
-    async def _describe(self, name: str) -> dict[str, object] | None:
-        view = await self._topics.describe(name)
-        if view is None:
-            return None
-        return {
-            "id": view.topic_id,
-            "partitions": view.partitions,
-            "configs": dict(view.configs),
-        }
+
+def _told(view: TopicView | None) -> dict[str, object] | None:
+    if view is None:
+        return None
+    return {"id": view.topic_id, "partitions": view.partitions, "configs": dict(view.configs)}
 
 
 def _create(rng: Random, n: int) -> Draft:

@@ -15,6 +15,7 @@ from harness.history.ops import Op
 REGISTER_PREFIX = "register-"
 REGISTER_CONFIG = "retention.ms"
 LIST_PREFIX = REGISTER_PREFIX + "list-"
+ISR_PREFIX = REGISTER_PREFIX + "isr-"
 LIST_CONFIG = "follower.replication.throttled.replicas"
 
 
@@ -64,5 +65,10 @@ def appends_of_record(record: Mapping[str, Any]) -> tuple[str, tuple[int, ...]] 
     topic = str(fields.get("resource_name"))
     if not topic.startswith(LIST_PREFIX) or fields.get("name") != LIST_CONFIG:
         return None
-    heads = [each.partition(":")[0] for each in str(fields.get("value") or "").split(",")]
-    return topic.removeprefix(LIST_PREFIX), tuple(int(head) for head in heads if head.isdecimal())
+    return topic.removeprefix(LIST_PREFIX), elements_of(fields.get("value"))
+
+
+def elements_of(setting: object) -> tuple[int, ...]:
+    """The elements of a list by its setting, ``1:1,2:2``; None and an empty text hold none."""
+    heads = [each.partition(":")[0] for each in str(setting or "").split(",")]
+    return tuple(int(head) for head in heads if head.isdecimal())

@@ -122,7 +122,8 @@ def _effects(batch: LogBatch) -> Iterator[tuple[int, Effect]]:
             yield at, ("append", key, element)
 
 
-def _effect(op: Op) -> Effect | None:
+def effect_of(op: Op) -> Effect | None:
+    """What an op leaves in the log, if it is a write or an append."""
     write, append = write_of_op(op), append_of_op(op)
     if write is not None:
         return ("write", *write)
@@ -138,7 +139,7 @@ def _paired(ops: list[Op]) -> tuple[dict[int, Effect | None], dict[int, int]]:
         if op.process == NEMESIS:
             continue
         if op.type == "invoke":
-            begun[place] = _effect(op)
+            begun[place] = effect_of(op)
             open_[op.process] = place
         elif op.process in open_:
             ended[open_.pop(op.process)] = place

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from checkers.committed.effects import write_of_op, write_of_record
+from checkers.committed.effects import (
+    ISR_PREFIX,
+    LIST_PREFIX,
+    REGISTER_PREFIX,
+    topic_id,
+    write_of_op,
+    write_of_record,
+)
 from checkers.committed.reference import Reference
+from checkers.committed.topics import (
+    Version,
+    Versions,
+    Wanted,
+    elements,
+    first_partition,
+    register,
+    whole,
+)
 from checkers.replay.clocks import Clock
-from checkers.replay.real_time import with_highest_before
 from checkers.replay.trace import Event
-from harness.history.ops import Interval
+from harness.contracts.workload import LOCAL
+from harness.history.ops import Interval, Op
 from harness.verdict import Anomaly
 
 NAME = "C8"
+BEHIND = "L8"
 NOTHING = -1  # the offset of "never written"
 START_SLACK_NS = 50_000_000  # a process takes longer than this from its start to its first answer
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """A local read that returned: ``offset`` is where its value was written."""
-
-    interval: Interval
-    invoked_ns: int
-    done_ns: int
-    offset: int
 
 
 class Written:
@@ -66,10 +73,6 @@ class Written:
             return NOTHING
         found = self._offsets.get((key, str(value)), [])
         return found[0] if len(found) == 1 else None
-
-    def missing(self, key: str, value: object) -> bool:
-        """Tell whether the log, known from its beginning, holds no such write, and never will."""
-        return not self.stopped and self._lacks(key, value)
 
     def not_yet(self, key: str, value: object) -> bool:
         """Tell whether a value was tried, but the run stopped before it was committed."""
@@ -165,52 +168,176 @@ def dirty(interval: Interval, instead: tuple[int, str] | None, when: str = "") -
     )
 
 
-def judge_local_reads(
-    intervals: Sequence[Interval], written: Written, starts: Starts
-) -> Iterator[Anomaly]:
-    """Tell what is wrong with the local reads of a history. O(n log n)."""
-    sessions: dict[tuple[str | None, int, str], list[Read]] = defaultdict(list)
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A local op that was answered: what of which topic it showed, and at which process."""
+
+    interval: Interval
+    done: Op
+    wanted: Wanted
+    shown: Hashable
+    session: tuple[str, int]  # a node, and which of its processes
+
+    @property
+    def told(self) -> str:
+        """Say which it is, in words."""
+        what = self.done.f.replace("-", " ")
+        return f"{what} of {self.done.key} at {self.session[0]} (op {self.done.index})"
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """The least that a node has of the log from some time on, and why."""
+
+    end: int = 0
+    look: Look | None = None  # which showed it
+    version: Version | None = None
+
+    @property
+    def why(self) -> str:
+        """Say since when."""
+        if self.look is None or self.version is None:
+            return f"all below offset {self.end} was committed when the system recovered"
+        return (
+            f"op {self.look.done.index} had returned {told(self.look.done)} {_place(self.version)}"
+        )
+
+
+@dataclass(slots=True)
+class LocalReads:
+    """Judges looks at nodes' own images.
+
+    Each shows a prefix of the committed log. At one process the prefix only grows, over all
+    keys, from a look that was answered to one that is asked for later. It is no longer than what
+    was committed when the look was answered, and no shorter than ``recovered`` where it was
+    asked for after the recovery of a system that promises it.
+
+    Source: Lev-Ari et al., Composing ordered sequential consistency, 2017, whose updates are
+    linearizable and whose reads are of a prefix (ZooKeeper); here a session is a process of a node.
+    """
+
+    written: Written
+    versions: Versions
+    commits: CommitTimes | None = None  # None: the clocks cannot be compared
+    slack_ns: int = 0
+    recovered: tuple[int, int] | None = None  # when, and the end of what was committed by then
+    checked: int = 0
+
+    def judge(self, looks: Sequence[Look]) -> Iterator[Anomaly]:
+        """Tell what is wrong with them. O(n log n), and a search among a topic's versions."""
+        floors: dict[tuple[str, int], Floor] = {}
+        pending = sorted(looks, key=lambda look: look.done.time_ns)
+        found: dict[int, Floor] = {}  # what a look showed of its node, by its completion
+        place = 0
+        for look in sorted(looks, key=lambda look: look.interval.invocation.time_ns):
+            asked_ns = look.interval.invocation.time_ns
+            while place < len(pending) and pending[place].done.time_ns < asked_ns:
+                before = pending[place]
+                seen = found.get(before.done.index, Floor())
+                if seen.end > floors.get(before.session, Floor()).end:
+                    floors[before.session] = seen
+                place += 1
+            floor = floors.get(look.session, Floor())
+            if self.recovered is not None and asked_ns > self.recovered[0]:
+                floor = max(floor, Floor(self.recovered[1]), key=lambda each: each.end)
+            wrong, at = self._judge(look, floor)
+            if wrong is not None:
+                yield wrong
+            if at is not None:
+                found[look.done.index] = at
+
+    def _judge(self, look: Look, floor: Floor) -> tuple[Anomaly | None, Floor | None]:
+        """One look against what is known of its node; and what is known of it then."""
+        done, written = look.done, self.written
+        of_register = look.wanted[1] is register and done.value is not None
+        if of_register and not written.tried(str(done.key), done.value):
+            return _anomaly(look, f"returned {done.value}, which nobody ever wrote"), None
+        versions = self.versions.of(look.wanted)
+        fit = [place for place, each in enumerate(versions) if each.shown == look.shown]
+        if not fit:
+            if self.versions.complete and not written.stopped:
+                self.checked += 1
+                return _anomaly(look, f"returned {told(done)}, which was never committed"), None
+            return None, None  # nobody knows what there was before the log begins, or will be
+        self.checked += 1
+        for place in fit:
+            until = versions[place + 1].end if place + 1 < len(versions) else None
+            if until is None or until > floor.end:
+                return self._dirty(look, versions[place]), Floor(
+                    max(floor.end, versions[place].end), look, versions[place]
+                )
+        last = versions[fit[-1]]
+        others = () if floor.look is None else (floor.look.done.index,)
+        name = NAME if floor.look is not None else BEHIND
+        what = f"went back to {told(done)} {_place(last)} after {floor.why}"
+        if floor.look is None:
+            what = f"returned {told(done)} {_place(last)}, though {floor.why}"
+        return _anomaly(look, what, *others, name=name), None
+
+    def _dirty(self, look: Look, version: Version) -> Anomaly | None:
+        """S34 for a look that shows what was not committed yet."""
+        if self.commits is None or not version.end or look.wanted[1] is register:
+            return None  # of registers ``judge_dirty_reads`` tells
+        committed_ns = self.commits.of(version.end - 1)
+        if committed_ns is None or look.done.time_ns + self.slack_ns >= committed_ns:
+            return None
+        late_ms = (committed_ns - look.done.time_ns) / 1e6
+        return _anomaly(
+            look,
+            f"returned {told(look.done)} {_place(version)} {late_ms:.3f} ms before that was"
+            " committed",
+            name="S34",
+        )
+
+
+def looks_of(intervals: Iterable[Interval], starts: Starts) -> list[Look]:
+    """The local ops that were answered by one process: a node may not have restarted meanwhile."""
+    found = []
     for interval in intervals:
-        done, invocation = interval.completion, interval.invocation
-        if invocation.f != "local-read" or done is None or done.type != "ok" or done.key is None:
+        invocation, done = interval.invocation, interval.completion
+        if not invocation.f.startswith(LOCAL) or done is None or done.type != "ok":
             continue
-        if done.value is not None and not written.tried(done.key, done.value):
-            yield _anomaly(interval, f"returned {done.value}, which nobody ever wrote")
-            continue
-        if written.missing(done.key, done.value):
-            yield _anomaly(interval, f"returned {done.value}, which was never committed")
-            continue
-        offset = written.offset(done.key, done.value)
-        node = invocation.node or done.node
+        sight = sight_of(done)
+        node = done.node or invocation.node or "a node"
         process = starts.number(node, done.time_ns)
-        if offset is not None and process == starts.number(node, invocation.time_ns):
-            read = Read(interval, invocation.time_ns, done.time_ns, offset)
-            sessions[node, process, done.key].append(read)
-    for reads in sessions.values():
-        yield from _never_back(reads)
+        if sight is not None and process == starts.number(node, invocation.time_ns):
+            found.append(Look(interval, done, sight[0], sight[1], (node, process)))
+    return found
 
 
-def _never_back(reads: list[Read]) -> Iterator[Anomaly]:
-    """A read must see no less than every read that was answered before it was asked."""
-    for read, newest in with_highest_before(reads, lambda read: read.offset):
-        if read.offset < newest.offset:
-            before, now = newest.interval.completion, read.interval.completion
-            assert before is not None  # noqa: S101 - only answered reads are kept
-            assert now is not None  # noqa: S101
-            yield _anomaly(
-                read.interval,
-                f"went back to {now.value} (offset {read.offset}) after op {before.index} had"
-                f" returned {before.value} (offset {newest.offset})",
-                before.index,
-            )
+def sight_of(done: Op) -> tuple[Wanted, Hashable] | None:
+    """What of which topic a local op showed, in the terms of ``committed.topics``."""
+    key, value = done.key, done.value
+    if key is None:
+        return None
+    if done.f == LOCAL + "read":
+        if isinstance(value, list):
+            return (LIST_PREFIX + key, elements), tuple(value)
+        return (REGISTER_PREFIX + key, register), None if value is None else str(value)
+    if done.f != LOCAL + "describe":
+        return None
+    if isinstance(value, Mapping) and "lep" in value:
+        shown = value["leader"], value["lep"], frozenset(value["isr"])
+        return (ISR_PREFIX + key, first_partition), shown
+    if not isinstance(value, Mapping):
+        return (key, whole), None
+    configs = frozenset((str(k), str(v)) for k, v in value["configs"].items())
+    return (key, whole), (topic_id(value["id"]), value["partitions"], configs)
 
 
-def _anomaly(interval: Interval, what: str, *others: int) -> Anomaly:
-    done = interval.completion or interval.invocation
-    node = interval.invocation.node or done.node or "a node"
+def told(done: Op) -> str:
+    """A value in words."""
+    return "nothing" if done.value is None else str(done.value)
+
+
+def _place(version: Version) -> str:
+    return f"(offset {version.end - 1})"
+
+
+def _anomaly(look: Look, what: str, *others: int, name: str = NAME) -> Anomaly:
     return Anomaly(
-        NAME,
-        f"local read of {done.key} at {node} (op {done.index}) {what}",
-        ops=(*others, interval.invocation.index, done.index),
-        time_ns=done.time_ns,
+        name,
+        f"{look.told} {what}",
+        ops=(*others, look.interval.invocation.index, look.done.index),
+        time_ns=look.done.time_ns,
     )

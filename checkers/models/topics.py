@@ -29,6 +29,7 @@ from checkers.limits.budget import (
 )
 from harness.contracts.meaning import Meaning
 from harness.contracts.model import ILLEGAL, Action, ByStates, Illegal, State, freeze, show
+from harness.contracts.workload import LOCAL
 from harness.errors import HistoryFormatError
 from harness.history.formats.conventions import Conventions
 from harness.history.ops import History, Interval
@@ -54,6 +55,7 @@ JUDGED = (C11, WHOLE_TOPICS)  # beside the order of what happens to a name
 EXISTS = frozenset(("topic-already-exists",))
 MISSING = frozenset(("unknown-topic", "unknown-topic-or-partition", "unknown-topic-id"))
 FS = frozenset(("create", "delete", "describe"))
+LOCAL_LOOK = LOCAL + "describe"
 
 
 def check_topics(
@@ -63,10 +65,12 @@ def check_topics(
     conventions: Conventions | None = None,
     time_limit_s: float = TIME_LIMIT_S,
     memory_limit_bytes: int | None = MEMORY_LIMIT_BYTES,
+    by_node: bool = False,
 ) -> CheckResult:
     """Judge a history of creates, deletes and describes. O(n log n) plus the search per name.
 
-    ``by_states`` judges the order; what is looked at here are the ids.
+    ``by_states`` judges the order; what is looked at here are the ids. ``by_node``: a refusal is no
+    look; local describes show ids, whatever their order.
 
     Raises:
         HistoryFormatError: Ops that do not pair, or values that topics cannot have.
@@ -83,8 +87,8 @@ def check_topics(
         verdict = Valid.INVALID if found else Valid.UNKNOWN
         return CheckResult(NAME, verdict, tuple(found), checked={IDS: 0}, reason=reason)
     order = by_states(
-        history,
-        Topic(ids.strangers()),
+        History(op for op in history if op.f != LOCAL_LOOK),
+        Topic(ids.strangers(), refusals_look=not by_node),
         conventions=conventions,
         time_limit_s=budget.left_s(),
         memory_limit_bytes=memory_limit_bytes,
@@ -114,8 +118,11 @@ class Topic:
     fs: frozenset[str] = FS
     initial: Any = None
 
-    def __init__(self, strangers: frozenset[str] | None = None) -> None:
+    def __init__(
+        self, strangers: frozenset[str] | None = None, *, refusals_look: bool = True
+    ) -> None:
         self._strangers = strangers
+        self._refusals_look = refusals_look
 
     def check_with(
         self,
@@ -145,6 +152,8 @@ class Topic:
         end = interval.completion
         if op.f not in FS:
             raise ValueError(f"a topic has no op {op.f!r}")
+        if outcome == "fail" and not self._refusals_look:
+            return None
         if outcome == "fail":
             code = _code(end.error if end is not None else None)
             if op.f == "create" and code in EXISTS:

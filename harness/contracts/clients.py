@@ -80,6 +80,10 @@ class TopicClient(Protocol):
         """A linearizable look at one topic; None when there is none of that name."""
         ...
 
+    async def describe_local(self, name: str) -> tuple[str, TopicView | None]:
+        """Which node was looked at, and what its own image shows of a topic."""
+        ...
+
     async def close(self) -> None:
         """Release the connection; never raises."""
         ...

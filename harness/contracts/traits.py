@@ -10,13 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, Literal
 
 from harness.contracts.released import ReleasedBug
 from harness.spec import SIM, RunSpec
 from harness.verdict import Known
 
 Settings = Mapping[str, str]
+
+# What a client's read shows. LINEARIZABLE: all that was acknowledged before it was asked for.
+# BY_NODE: the own image of the node that was asked, which is some prefix of the committed log and
+# only grows while its process lives. When such a system has recovered (``await_recovery``), reads
+# show all that was acknowledged before that.
+Reads = Literal["linearizable", "monotonic-by-node"]
+LINEARIZABLE: Final = "linearizable"
+BY_NODE: Final = "monotonic-by-node"
 
 
 def _takes_all(_: object) -> None:
@@ -63,6 +71,8 @@ class SystemTraits:
             its class has; None when it has.
         settings: The settings that all its runs have unless they are given others; stored, so that
             a replay has them, too.
+        reads: What a read promises; with "monotonic-by-node" a workload's ``reads`` are asked of
+            the client's own node, as ``local-`` ops.
         simulated: What it says of its simulated runs in the place of all this; None: the same.
         narrowed: What it says of runs with such settings in the place of all this; None: the same.
             It is not asked about settings that ``check_settings`` refuses.
@@ -84,6 +94,7 @@ class SystemTraits:
     takes: Callable[[str], bool] = _takes_any
     why_not: Callable[[type, RunSpec], str | None] = _no_reason
     settings: Mapping[str, str] = field(default_factory=dict)
+    reads: Reads = LINEARIZABLE
     simulated: SystemTraits | None = None
     narrowed: Callable[[Settings], SystemTraits] | None = None
 

@@ -68,14 +68,14 @@ class KafkaClient:
 
     async def read(self, key: str) -> int | None:
         """Linearizable read at the active controller, behind its barrier."""
-        async with _bounded():
+        async with bounded():
             return await self._route.at_controller(
                 lambda connection: _read_register(connection, key), deadline_s()
             )
 
     async def read_local(self, key: str) -> int | None:
         """Tell what the home's own image says."""
-        async with _bounded():
+        async with bounded():
             return await _read_register(await self._route.connect(self._route.home), key)
 
     async def write(self, key: str, value: int) -> None:
@@ -154,10 +154,16 @@ class KafkaClient:
         The settings take a second request, so the id is looked at again after it: a topic with
         the same id before and after was there in between, and ids are never used twice.
         """
-        async with _bounded():
+        async with bounded():
             return await self._route.at_controller(
                 lambda connection: _describe(connection, name), deadline_s()
             )
+
+    async def describe_local(self, name: str) -> tuple[str, TopicView | None]:
+        """As ``describe``, at the home, or at a node that answers for it."""
+        node = self._cluster.lookout(self._route.home)
+        async with bounded():
+            return node, await _describe(await self._route.connect(node), name)
 
 
 async def _read_register(connection: Caller, key: str) -> int | None:
@@ -222,7 +228,7 @@ async def _topic(connection: Caller, name: str) -> tuple[str, int] | None:
 
 
 @asynccontextmanager
-async def _bounded() -> AsyncIterator[None]:
+async def bounded() -> AsyncIterator[None]:
     """End a read that takes too long; its connection closes with it."""
     try:
         async with asyncio.timeout(READ_TIMEOUT_S):

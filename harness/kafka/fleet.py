@@ -1,6 +1,6 @@
 """Played brokers that live on by themselves: each registers, and sends heartbeats while it may.
 
-Clients share one fleet: it lives while any of them is open. See ``kafka_broker``.
+Clients share one fleet: it lives while any of them is open. See ``harness.kafka.broker``.
 """
 
 from __future__ import annotations
@@ -68,6 +68,16 @@ class Fleet:
             for life in lives:
                 life.cancel()
             await asyncio.gather(*lives, return_exceptions=True)
+
+    async def until_serving(self, timeout_s: float) -> bool:
+        """Wait until all brokers were let in; False when they were not in time."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        while any(member.fenced for member in self.members):
+            if loop.time() >= deadline_s:
+                return False
+            await asyncio.sleep(PAUSE_S)
+        return True
 
     async def _live(self, member: Member, homes: Sequence[str]) -> None:
         """Register a broker and send its heartbeats, until cancelled."""

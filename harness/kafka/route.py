@@ -54,6 +54,13 @@ class Cluster:
     network: Network
     id: str = ""  # the cluster's own name for itself
     connect_timeout_s: float = CONNECT_TIMEOUT_S
+    lookouts: tuple[str, ...] = ()  # nodes that answer Metadata; none: all do
+
+    def lookout(self, home: str) -> str:
+        """The node at which a client of ``home`` looks at topics: its home, if that answers."""
+        if not self.lookouts or home in self.lookouts:
+            return home
+        return self.lookouts[list(self.addresses).index(home) % len(self.lookouts)]
 
 
 @runtime_checkable

@@ -11,11 +11,13 @@ from typing import Any
 
 from harness.contracts.abilities import Simulated
 from harness.contracts.nemesis import Fault, Nemesis
-from harness.contracts.workload import Workload
+from harness.contracts.traits import LINEARIZABLE, Reads
+from harness.contracts.workload import LOCAL, Workload
 from harness.errors import UsageError
 from harness.faults import schedule
 from harness.faults.choice import NONE, misfit, of_schedule, what_does_not_fit
 from harness.faults.choice import plan as draw_faults
+from harness.generators.generator import Draft, map_ops
 from harness.registry import checkers, environments, systems, workloads
 from harness.run.judge import COVERAGE, STANDARD
 from harness.spec import SIM, RunSpec
@@ -57,7 +59,7 @@ class Plan:
         if (missing := traits.missing()) is not None:
             raise UsageError(missing)
         schedule.paced(spec.pace)  # a mistake in its name is told, also of a stored schedule
-        workload = workloads.get(spec.workload)(spec)
+        workload = of_reads(workloads.get(spec.workload)(spec), traits.reads)
         drawn = faults is None
         if faults is None:
             chosen, faults = draw_faults(spec, asked_for=asked_for)
@@ -94,6 +96,22 @@ def with_needed(spec: RunSpec) -> RunSpec:
     own = systems.traits(spec.system).of(spec).settings
     needed = {**workloads.traits(spec.workload).settings, **own}
     return replace(spec, settings={**needed, **spec.settings}) if needed else spec
+
+
+def of_reads(workload: Workload, promise: Reads) -> Workload:
+    """The workload with reads as a system promises them: without a barrier they are local."""
+    if promise == LINEARIZABLE:
+        return workload
+
+    def local(draft: Draft) -> Draft:
+        return draft._replace(f=LOCAL + draft.f) if draft.f in workload.reads else draft
+
+    final = workload.final_generator
+    return replace(
+        workload,
+        generator=map_ops(local, workload.generator),
+        final_generator=None if final is None else map_ops(local, final),
+    )
 
 
 def checkers_of(spec: RunSpec, workload: Workload) -> list[str]:

@@ -216,12 +216,13 @@ class AtomRegisters:
 class AtomTopics:
     """Topics of the atom system."""
 
-    def __init__(self, state: _State) -> None:
+    def __init__(self, state: _State, node: str = "") -> None:
         self._state = state
+        self._node = node
 
-    async def open(self, node: str) -> TopicClient:  # noqa: ARG002 - all nodes are one
+    async def open(self, node: str) -> TopicClient:
         """A client; all nodes are the same."""
-        return AtomTopics(self._state)
+        return AtomTopics(self._state, node)
 
     async def create(self, name: str, *, partitions: int, configs: Mapping[str, str]) -> str:
         """Create a topic, unless it exists."""
@@ -260,6 +261,10 @@ class AtomTopics:
         view = state.topics.get(name)
         await state.pause()
         return view
+
+    async def describe_local(self, name: str) -> tuple[str, TopicView | None]:
+        """Look as ``describe`` does: there is only one copy."""
+        return self._node, await self.describe(name)
 
     async def close(self) -> None:
         """Do nothing: there is nothing to release."""

@@ -38,24 +38,16 @@ def fault(trace: Trace, *, healed: bool) -> None:
         trace.op("info", "heal", {**value, "evidence": {"up": True}}, process=NEMESIS)
 
 
-def local_read(trace: Trace, value: object, *, node: str = "n4", process: int = 7) -> None:
-    trace.op("invoke", "local-read", key="r0", process=process, node=node)
-    trace.op("ok", "local-read", value, key="r0", process=process, node=node)
-
-
 # ---------------------------------------------------------------------- healthy
 
 
 @pytest.mark.parametrize("make_fold", [RecordsFold, MetadataFold])
 def test_healthy_trace_is_valid(make_fold: Callable[[], Any]) -> None:
     trace = healthy(3, 2, make_fold)
-    for value in (None, 1, 1, 3, 4):
-        local_read(trace, value)
     result = judged(trace)
     assert (result.valid, result.anomalies, result.reason) == (Valid.VALID, (), None)
     assert result.checked["C8"] > 0
     assert result.checked["L8"] == 5
-    assert result.checked["local-reads"] == 5
 
 
 def test_the_registered_checker_folds_with_the_metadata_image() -> None:
@@ -142,92 +134,6 @@ def test_a_record_that_cannot_be_read_is_unknown() -> None:
 def test_a_log_that_was_cut_at_its_front_is_not_folded() -> None:
     known = Reference(healthy().disks[2].log[1:])
     assert "begins at offset 1" in (fold(known, 99, RecordsFold).unreadable or "")
-
-
-# ---------------------------------------------------------------------- local reads
-
-
-def test_a_local_read_that_goes_back() -> None:
-    trace = healthy(3, 1)
-    local_read(trace, 3)
-    local_read(trace, 2, process=8)
-    result = judged(trace)
-    (found,) = result.anomalies
-    assert found.message == (
-        "local read of r0 at n4 (op 11) went back to 2 (offset 2) after op 9 had returned 3"
-        " (offset 3)"
-    )
-    assert found.ops == (9, 10, 11)
-
-
-def test_an_earlier_offset_is_behind_whatever_the_numbers_are() -> None:
-    trace = Trace(3, 1)
-    trace.start()
-    trace.elect(1, 1)
-    for value in (9, 5):
-        trace.write(1, "r0", value)
-    local_read(trace, 9)
-    local_read(trace, 5)
-    assert judged(trace).valid is Valid.VALID
-
-
-def test_overlapping_local_reads_may_come_in_any_order() -> None:
-    trace = healthy(3, 1)
-    trace.op("invoke", "local-read", key="r0", process=7, node="n4")
-    local_read(trace, 3, process=8)
-    trace.op("ok", "local-read", 2, key="r0", process=7, node="n4")
-    assert judged(trace).valid is Valid.VALID
-
-
-@pytest.mark.parametrize("restarts", [True, False])
-def test_a_new_process_may_be_behind_the_old_one(restarts: bool) -> None:
-    trace = healthy(3, 1)
-    local_read(trace, 3)
-    trace.now_ns += 100 * MS
-    if restarts:
-        trace.start(4)
-        trace.commit(2)
-    local_read(trace, 1)
-    assert (judged(trace).valid is Valid.VALID) is restarts
-
-
-def test_other_nodes_have_views_of_their_own() -> None:
-    trace = healthy(3, 2)
-    local_read(trace, 3, node="n4")
-    local_read(trace, 1, node="n5")
-    assert judged(trace).valid is Valid.VALID
-
-
-def test_a_local_read_of_what_nobody_wrote() -> None:
-    trace = healthy(3, 1)
-    local_read(trace, 77)
-    (found,) = judged(trace).anomalies
-    assert found.message == "local read of r0 at n4 (op 9) returned 77, which nobody ever wrote"
-
-
-def test_a_local_read_of_what_was_never_committed() -> None:
-    trace = healthy(3, 1)
-    trace.op("invoke", "write", 50, key="r0", process=3)
-    local_read(trace, 50)
-    (found,) = judged(trace).anomalies
-    assert "returned 50, which was never committed" in found.message
-
-
-def test_a_read_of_what_is_not_committed_yet() -> None:
-    trace = healthy(3, 1)
-    trace.op("invoke", "write", 50, key="r0", process=3)
-    trace.append(2, register_record("r0", 50))
-    trace.op("invoke", "read", key="r0", process=7, node="n2")
-    trace.op("ok", "read", 50, key="r0", process=7, node="n2")
-    trace.replicate(2)
-    trace.flush(2)
-    trace.now_ns += 200 * MS
-    trace.commit(2, 1, 3)
-    result = judged(trace)
-    (found,) = [a for a in result.anomalies if a.invariant == "S34"]
-    assert "returned 50 (offset" in found.message
-    assert "before that was committed" in found.message
-    assert found.details == {"committed": "4 (offset 5)"}
 
 
 # ---------------------------------------------------------------------- L8

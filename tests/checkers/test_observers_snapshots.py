@@ -31,11 +31,6 @@ def judged(trace: Trace, **changes: Any) -> CheckResult:
     return judge(trace.run(**changes), trace.make_fold)
 
 
-def local_read(trace: Trace, value: object, *, process: int = 7) -> None:
-    trace.op("invoke", "local-read", key="r0", process=process, node="n4")
-    trace.op("ok", "local-read", value, key="r0", process=process, node="n4")
-
-
 def messages(result: CheckResult) -> list[str]:
     return [anomaly.message for anomaly in result.anomalies]
 
@@ -212,36 +207,6 @@ def test_a_state_stands_where_a_transaction_begins_until_it_ends() -> None:
     assert sorted(digests) == [0, 1, 2, 4, 7]
     assert digests[2] == digests[4] == before
     assert digests[7] != before
-
-
-# ---------------------------------------------------------------------- local reads
-
-
-def test_local_reads_of_what_only_the_snapshot_holds() -> None:
-    trace = healthy(3, 1)
-    local_read(trace, 4)
-    for node in trace.disks:
-        trace.freeze(node)
-        trace.clean(node)
-    local_read(trace, 4)
-    trace.write(2, "r0", 5)
-    local_read(trace, 5)
-    assert judged(trace).valid is Valid.VALID
-
-
-def test_a_local_read_that_goes_back_behind_the_snapshot() -> None:
-    trace = cleaned()
-    local_read(trace, 5)
-    local_read(trace, 4, process=8)
-    (found,) = messages(judged(trace))
-    assert "went back to 4 (offset 5) after op" in found
-
-
-def test_a_local_read_of_what_neither_log_nor_snapshot_holds_is_undecided() -> None:
-    trace = cleaned()
-    trace.op("invoke", "write", 50, key="r0", process=3)
-    local_read(trace, 50)
-    assert judged(trace).valid is Valid.VALID
 
 
 # ---------------------------------------------------------------------- known_from

@@ -16,14 +16,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import ClassVar, Final
 
-from harness.contracts.abilities import Finalizes, Releases
-from harness.contracts.clients import RegisterClient
+from harness import seeds
+from harness.contracts.abilities import Finalizes, Releases, Topics
+from harness.contracts.clients import RegisterClient, TopicClient
 from harness.contracts.environment import Environment
 from harness.contracts.hosts import AsksJvms, BringsJava, MountsDisks
-from harness.contracts.traits import SystemTraits
+from harness.contracts.traits import BY_NODE, SystemTraits
 from harness.envs.sim.hosts import Sim
-from harness.errors import EnvError, UsageError
+from harness.errors import EnvError, NodeStartError, UsageError
+from harness.kafka import marks
+from harness.kafka.broker import Cast
 from harness.kafka.client import KafkaClient
+from harness.kafka.fleet import Fleet
+from harness.kafka.route import Cluster
 from harness.registry import systems
 from harness.spec import RunSpec
 from harness.store.folder import RunDir
@@ -136,6 +141,11 @@ SMALL: Final[Mapping[str, str]] = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
 }
+# Workloads that make topics: where no broker is there to take them, the harness plays one.
+OF_TOPICS: Final = frozenset(
+    {"describe", "list-append", "membership", "observers", "register", "topics"}
+)
+HEARTBEAT_S: Final = 2.0  # as Kafka's own
 _NAME: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)+")
 _CONFIG = "server.properties"
 _OUTPUT = Path("/dev/stdout")  # the environment appends it to the node's log
@@ -216,6 +226,8 @@ def why_not(ability: type, spec: RunSpec) -> str | None:
         latest = max(latest_level(release.line) for release in all_releases(spec.settings))
         told = f"no release of the run knows more than {level_name(metadata_version(spec))}"
         return None if latest > metadata_version(spec) else told
+    if ability is Topics and not spec.observers:
+        return "controllers of Kafka answer no Metadata, so that nobody can look: add --observers 1"
     if ability is not Releases:
         return why_no_members(ability, spec)
     if len(all_releases(spec.settings)) > 1:
@@ -230,7 +242,8 @@ def _recorded(settings: Mapping[str, str]) -> Mapping[str, str]:
 
 PROCESSES: Final = SystemTraits(
     leaves=frozenset({"events", "records", "output"}),
-    workloads=frozenset({"brokers", "producer-ids"}),  # what its controllers do by themselves
+    workloads=OF_TOPICS | {"brokers", "producer-ids"},
+    reads=BY_NODE,
     envs=frozenset({"local", "docker"}),
     jvms=True,
     check_settings=check_processes,
@@ -316,6 +329,8 @@ class Kafka(KraftNodes):
         if not isinstance(environment, Sim):
             self.connect_timeout_s = OF_JVMS_S
         self._log_begins: dict[str, int] = {}  # of each node's present process, in its log
+        self._host: Fleet | None = None  # a played broker that takes topics
+        self._marks = 0
 
     def site(self, environment: Environment) -> Site:
         """Give the site of its nodes: processes, or simulated hosts."""
@@ -324,8 +339,17 @@ class Kafka(KraftNodes):
         return super().site(environment)
 
     def register_client(self) -> RegisterClient:
-        """A register is a topic's ``retention.ms``; of simulated nodes."""
+        """A register is a topic's ``retention.ms``."""
         return KafkaClient(self.cluster())
+
+    def topic_client(self) -> TopicClient:
+        """Topics are topics, at which brokers look."""
+        return KafkaClient(self.cluster())
+
+    def cluster(self) -> Cluster:
+        """Tell where all nodes are; of processes only brokers answer Metadata."""
+        lookouts = () if isinstance(self._env, Sim) else self.observers
+        return replace(super().cluster(), lookouts=lookouts)
 
     def node_release(self, node: str) -> str:
         """The release of which the node's next process is, and its present one, if it runs."""
@@ -384,6 +408,46 @@ class Kafka(KraftNodes):
         if isinstance(self._env, AsksJvms):
             self._env.ask_jvms()
         await super().setup()
+        if self._spec.workload not in OF_TOPICS:
+            return
+        if not self.observers:
+            await self._play_broker()
+        if not await self._show_mark(asyncio.get_running_loop().time() + self.start_timeout_s):
+            raise NodeStartError(
+                f"not all nodes show what was written within {self.start_timeout_s:g} s; their logs"
+                f" are in {self._run_dir.logs_dir}"
+            )
+
+    async def _play_broker(self) -> None:
+        """Play a broker that takes topics, as long as the run lasts; raises NodeStartError."""
+        cast = Cast(seeds.rng(self._spec.seed, "host"))
+        self._host = Fleet(self.cluster(), cast, 1, HEARTBEAT_S)
+        self._host.enter()
+        if not await self._host.until_serving(self.start_timeout_s):
+            raise NodeStartError(
+                f"the controllers took no broker within {self.start_timeout_s:g} s; the nodes' logs"
+                f" are in {self._run_dir.logs_dir}"
+            )
+
+    async def teardown(self) -> None:
+        """Stop all nodes, and the broker that is played before them."""
+        if self._host is not None:
+            await self._host.leave()
+        await super().teardown()
+
+    async def await_recovery(self, timeout_s: float) -> bool:
+        """Wait as for any KRaft nodes, and until the own image of each has all of that."""
+        by_s = asyncio.get_running_loop().time() + timeout_s
+        if not await super().await_recovery(timeout_s):
+            return False
+        if isinstance(self._env, Sim):
+            return True
+        return await self._show_mark(by_s)
+
+    async def _show_mark(self, by_s: float) -> bool:
+        """Wait until each node shows all that is committed now."""
+        self._marks += 1
+        return await marks.show_all(self.cluster(), self.nodes, self._marks, by_s)
 
     def event_files(self) -> dict[str, Path]:
         """Tell where each node's agent writes its protocol events; nowhere, where there is none."""

@@ -130,7 +130,7 @@ def test_an_unknown_nemesis_is_refused_in_options_and_in_a_schedule(make: Any) -
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"workload": "register"}, "--workload register: system 'kafka' works only with brokers"),
+        ({"workload": "isr"}, "--workload isr: system 'kafka' works only with brokers"),
         (
             {"workload": "brokers", "env": "docker"},
             "--env docker: system 'kafka' works only with local",

@@ -1,0 +1,125 @@
+"""Workloads on Apache Kafka whose reads one node answers from its own image: S34, C8 and L8."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.systems.kafka.distribution import KafkaDist
+from tests.support.commands.command import Ended, krucible
+
+pytestmark = pytest.mark.slow
+
+Line = dict[str, Any]
+
+
+def played(workload: str, store: Path, *options: object) -> tuple[Ended, Path]:
+    """A run of Kafka under kills and cuts, and where it lies."""
+    told = ("--system", "kafka", "--workload", workload, "--rate", 60, "--store", store)
+    faults = ("--nemesis", "kill,partition-isolate-leader", "--seed", 5)
+    done = krucible("run", *told, *faults, *options)
+    return done, (store / "latest").resolve()
+
+
+@pytest.fixture(scope="module")
+def ended(kafka: KafkaDist, tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Path]:
+    """Registers, written at the controllers and read at each of them and at a broker."""
+    assert kafka.archive.is_file()
+    store = tmp_path_factory.mktemp("store")
+    return played("register", store, "--observers", 1, "--time-limit", 8)
+
+
+def judged(run: Path) -> dict[str, Line]:
+    told = json.loads((run / "results.json").read_bytes())
+    return {each["checker"]: each for each in told["results"]}
+
+
+def test_reads_of_each_node_are_valid(ended: tuple[Ended, Path]) -> None:
+    done, run = ended
+    assert done.code == 0, done.out + done.err
+    results = judged(run)
+    assert all(each["valid"] == "valid" for each in results.values())
+    assert results["reads"]["checked"]["local-reads"] > 20
+    assert results["reads"]["checked"]["S34"] > 5
+    assert results["consensus"]["checked"]["S17"] > 5
+    ops = [json.loads(line) for line in (run / "history.jsonl").read_text().splitlines()]
+    assert {op["f"] for op in ops if op["process"] != "nemesis"} == {"write", "local-read"}
+    reads = [op for op in ops if op["f"] == "local-read" and op["type"] == "ok"]
+    assert {op["node"] for op in reads} == {"n1", "n2", "n3", "n4"}
+
+
+def last_read(ops: list[Line]) -> Line:
+    """The completion of the last read, after the recovery."""
+    return next(op for op in reversed(ops) if op["f"] == "local-read" and op["type"] == "ok")
+
+
+def stale(ops: list[Line]) -> None:
+    """The last read shows the first value that was written there."""
+    read = last_read(ops)
+    writes = (op for op in ops if op["f"] == "write" and op["type"] == "ok")
+    read["value"] = next(op["value"] for op in writes if op["key"] == read["key"])
+
+
+def rolled_back(ops: list[Line]) -> None:
+    """The last read shows that nothing was ever written there."""
+    last_read(ops)["value"] = None
+
+
+def invented(ops: list[Line]) -> None:
+    last_read(ops)["value"] = 7_000
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (stale, "committed when the system recovered|went back to"),
+        (rolled_back, "committed when the system recovered|went back to"),
+        (invented, "which nobody ever wrote"),
+    ],
+)
+def test_a_changed_read_is_invalid(
+    change: Callable[[list[Line]], None], told: str, ended: tuple[Ended, Path]
+) -> None:
+    _, run = ended
+    file = run / "history.jsonl"
+    before = file.read_text()
+    ops = [json.loads(line) for line in before.splitlines()]
+    change(ops)
+    file.write_text("".join(json.dumps(op) + "\n" for op in ops))
+    try:
+        again = krucible("check", run)
+    finally:
+        file.write_text(before)
+    assert again.code == 1
+    assert any(each in again.out for each in told.split("|")), again.out
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("workload", ["register", "list-append", "membership"])
+def test_controllers_alone_serve_it(workload: str, kafka: KafkaDist, tmp_path: Path) -> None:
+    """The harness plays the broker that takes the topics."""
+    assert kafka.archive.is_file()
+    done, run = played(workload, tmp_path, "--observers", 0, "--time-limit", 30)
+    assert done.code == 0, done.out + done.err
+    assert judged(run)["reads"]["checked"]["local-reads"] > 20
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("workload", ["topics", "list-append", "observers"])
+def test_brokers_serve_it(workload: str, kafka: KafkaDist, tmp_path: Path) -> None:
+    assert kafka.archive.is_file()
+    done, run = played(workload, tmp_path, "--observers", 2, "--time-limit", 30)
+    assert done.code == 0, done.out + done.err
+    assert judged(run)["reads"]["checked"]["local-reads"] > 20
+
+
+@pytest.mark.long
+def test_the_quorum_is_described_as_it_is(kafka: KafkaDist, tmp_path: Path) -> None:
+    assert kafka.archive.is_file()
+    done, run = played("describe", tmp_path, "--observers", 0, "--time-limit", 30)
+    assert done.code == 0, done.out + done.err
+    assert judged(run)["describe"]["checked"]["S34"] > 20
