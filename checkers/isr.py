@@ -18,12 +18,15 @@ from dataclasses import dataclass
 from checkers.invariants.brokers import PartitionEpochs, PartitionShape
 from checkers.invariants.granted import C5
 from harness.contracts.checker import RunData
+from harness.contracts.workload import LOCAL
 from harness.errors import HistoryFormatError
 from harness.history.ops import Interval
 from harness.registry import checkers
 from harness.verdict import Anomaly, CheckResult, Valid
 
 NAME = "isr"
+LOOK = "describe"
+LOOKS = (LOOK, LOCAL + LOOK)  # what one node shows may be old; that it was so counts all the same
 SHAPE, EPOCHS, GUARD = "C3", "C4", "C5"
 
 
@@ -83,19 +86,20 @@ def isr(run: RunData) -> CheckResult:
     """
     done = [i for i in run.history.intervals() if i.outcome == "ok"]
     changes = [_change(i) for i in done if i.invocation.f == "alter"]
-    looks = [i for i in done if i.invocation.f == "describe" and i.invocation.key is not None]
+    seen = [i for i in done if i.invocation.f in LOOKS and i.invocation.key is not None]
     anomalies = [a for change in changes for a in _answer(change)]
     by_key: dict[str, list[Change]] = defaultdict(list)
     for change in changes:
         by_key[change.key].append(change)
-    seen: dict[str, list[Interval]] = defaultdict(list)
-    for look in looks:
-        seen[str(look.invocation.key)].append(look)
-    for key in by_key.keys() | seen.keys():
-        granted, of_key = by_key.get(key, []), seen.get(key, [])
+    told: dict[str, list[Interval]] = defaultdict(list)
+    for look in seen:
+        told[str(look.invocation.key)].append(look)
+    for key in by_key.keys() | told.keys():
+        granted, of_key = by_key.get(key, []), told.get(key, [])
         anomalies += _one_winner(granted)
         anomalies += _guards(granted, _led(granted, of_key))
-        anomalies += _looks(of_key, _led(granted, of_key))
+        at_leader = [look for look in of_key if look.invocation.f == LOOK]
+        anomalies += _looks(at_leader, _led(granted, of_key))
     anomalies.sort(key=lambda a: (a.time_ns or 0, a.message))
     reason = None if changes else "no change of an ISR was granted: nothing was judged"
     verdict = Valid.UNKNOWN if reason else Valid.VALID
@@ -103,7 +107,7 @@ def isr(run: RunData) -> CheckResult:
         NAME,
         Valid.INVALID if anomalies else verdict,
         tuple(anomalies),
-        checked={SHAPE: len(changes), EPOCHS: len(changes) + len(looks), GUARD: len(changes)},
+        checked={SHAPE: len(changes), EPOCHS: len(changes) + len(seen), GUARD: len(changes)},
         stats={"changed": sum(c.wrote for c in changes), "partitions": len(by_key)},
         reason=reason,
     )

@@ -24,13 +24,14 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32, i64
 
 from harness import seeds
+from harness.contracts.abilities import Topics
 from harness.contracts.clients import Client, Outcome
 from harness.contracts.system import System
 from harness.contracts.workload import Workload
 from harness.generators.generator import Draft, mix
 from harness.history.ops import Op
 from harness.kafka.broker import Cast
-from harness.kafka.client import EXISTS
+from harness.kafka.client import EXISTS, bounded
 from harness.kafka.fleet import Fleet
 from harness.kafka.route import (
     Cluster,
@@ -46,6 +47,7 @@ from harness.kafka.topics import create_by_hand
 from harness.registry import workloads
 from harness.spec import RunSpec
 from node.wire.network import Caller
+from workloads.common.abilities import refuse_without
 from workloads.common.keys import Keys
 
 BROKERS = 3
@@ -58,6 +60,7 @@ HEARTBEAT_SETTING, HEARTBEAT_MS = "broker.heartbeat.interval.ms", 2000
 @workloads.register("isr")
 def isr(spec: RunSpec) -> Workload:
     """Change ISRs while brokers restart; of changes with one partition epoch only one may win."""
+    refuse_without(Topics, spec)
     keys = Keys("p")
     heartbeat_s = int(spec.settings.get(HEARTBEAT_SETTING, HEARTBEAT_MS)) / 1000
 
@@ -138,16 +141,17 @@ class IsrOps:
                 case "alter":
                     await self._alter(op.key or "", asked, by_s)
                     return op.with_(type="ok", value=asked)
-                case "describe":
+                case "describe" | "local-describe":
                     known = await self._look(op.key or "", by_s)
-                    return op.with_(type="ok", value=_told(known))
+                    node = self._lookout if op.f != "describe" else op.node
+                    return op.with_(type="ok", value=_told(known), node=node)
                 case "restart":
                     epoch = await self._fleet.restart(asked["member"], self._route, by_s)
                     return op.with_(type="ok", value={**asked, "epoch": epoch})
                 case _:
                     raise AssertionError(f"isr has no op {op.f!r}")
         except Outcome as outcome:
-            failed = outcome.definite or op.f == "describe"
+            failed = outcome.definite or op.f.endswith("describe")
             return op.with_(type="fail" if failed else "info", value=asked, error=outcome.error)
 
     # ------------------------------------------------------------------ alter
@@ -226,12 +230,12 @@ class IsrOps:
     # ------------------------------------------------------------------ describe
 
     async def _look(self, key: str, by_s: float) -> Known:
-        """The partition as it is now; its topic is made when there is none yet."""
+        """The partition as it is now, or as a broker shows it; its topic is made when need be."""
         lock = self._shared.making.setdefault(key, asyncio.Lock())
         async with lock:
             if key not in self._shared.known:
                 await self._make(key, by_s)
-        topic = await self._route.at_controller(lambda c: _describe(c, key), by_s)
+        topic = await self._describe(key, by_s)
         row = the_row(topic.partitions)
         last = self._shared.known.get(key)
         led = int(row.leader_epoch)
@@ -241,6 +245,17 @@ class IsrOps:
         known = Known(topic.topic_id, int(row.leader_id), led, epoch, isr)
         self._learn(key, known)
         return known
+
+    @property
+    def _lookout(self) -> str:
+        return self._shared.cluster.lookout(self._route.home)
+
+    async def _describe(self, key: str, by_s: float) -> Any:
+        """The topic at the controller; where that answers no Metadata, at a broker."""
+        if not self._shared.cluster.lookouts:
+            return await self._route.at_controller(lambda c: _describe(c, key), by_s)
+        async with bounded():
+            return await _describe(await self._route.connect(self._lookout), key)
 
     async def _make(self, key: str, by_s: float) -> None:
         ids = self._fleet.ids

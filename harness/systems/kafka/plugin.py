@@ -143,7 +143,7 @@ SMALL: Final[Mapping[str, str]] = {
 }
 # Workloads that make topics: where no broker is there to take them, the harness plays one.
 OF_TOPICS: Final = frozenset(
-    {"describe", "list-append", "membership", "observers", "register", "topics"}
+    {"describe", "isr", "list-append", "membership", "observers", "register", "topics"}
 )
 HEARTBEAT_S: Final = 2.0  # as Kafka's own
 _NAME: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)+")

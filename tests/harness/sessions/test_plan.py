@@ -130,10 +130,13 @@ def test_an_unknown_nemesis_is_refused_in_options_and_in_a_schedule(make: Any) -
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"workload": "isr"}, "--workload isr: system 'kafka' works only with brokers"),
         (
-            {"workload": "brokers", "env": "docker"},
-            "--env docker: system 'kafka' works only with local",
+            {"workload": "topics", "observers": 0},
+            "workload 'topics': controllers of Kafka answer no",
+        ),
+        (
+            {"workload": "isr", "observers": 0},
+            "workload 'isr': controllers of Kafka answer no Meta",
         ),
         ({"workload": "brokers", "env": "loca"}, "no environment is called 'loca'"),
         (
