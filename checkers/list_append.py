@@ -47,9 +47,10 @@ def list_append(run: RunData) -> CheckResult:
     Raises:
         HistoryFormatError: Ops that do not pair, or values of another shape.
     """
+    history = pruned(run)
     ops = [
         op.with_(f=op.f.removeprefix(LOCAL))
-        for op in pruned(run)
+        for op in history
         if op.process != NEMESIS and op.f in FS and isinstance(op.key, str)
     ]
     by_node = systems.traits(run.spec.system).of(run.spec).reads == BY_NODE
