@@ -42,10 +42,14 @@ final class SimLog implements SimRaftLog {
     /** Batches that came together. */
     private record Entry(long base, long last, int epoch, byte[] data) { }
 
-    /** A file of the log. */
+    /**
+     * A file of the log, and its batches. It may have some behind the beginning of the next one, which were
+     * cut off, and which a loss of power has brought back.
+     */
     private static final class Segment {
         final long base;
         final String name;
+        final List<Entry> entries = new ArrayList<>();
         long bytes;
 
         Segment(long base) {
@@ -56,6 +60,21 @@ final class SimLog implements SimRaftLog {
         String name() {
             return name;
         }
+
+        /** Where the first batch is that ends at the offset or behind it. */
+        int place(long offset) {
+            int low = 0;
+            int high = entries.size();
+            while (low < high) {
+                int middle = (low + high) >>> 1;
+                if (entries.get(middle).last < offset) {
+                    low = middle + 1;
+                } else {
+                    high = middle;
+                }
+            }
+            return low;
+        }
     }
 
     private final SimFiles files;
@@ -65,7 +84,6 @@ final class SimLog implements SimRaftLog {
     private final long retentionBytes;
     private final long retentionMs;
 
-    private final List<Entry> entries = new ArrayList<>();
     private final TreeMap<Long, Segment> segments = new TreeMap<>();
     private final TreeMap<Integer, Long> epochs = new TreeMap<>(); // start offsets
     private final TreeMap<OffsetAndEpoch, Optional<byte[]>> snapshots = new TreeMap<>();
@@ -96,8 +114,13 @@ final class SimLog implements SimRaftLog {
 
     // ------------------------------------------------------------------ recovery
 
+    /**
+     * As LogLoader does it: a segment is good as far as its batches are sound, wherever they lie. That the
+     * next one begins before its end is nothing that it asks for.
+     */
     private void recoverSegments() {
         boolean corrupt = false;
+        boolean whole = true;
         for (String name : files.list()) {
             if (!name.endsWith(".log") || name.length() != 24) {
                 continue;
@@ -109,10 +132,16 @@ final class SimLog implements SimRaftLog {
             }
             byte[] data = files.read(name);
             if (segments.isEmpty()) {
-                start = end = segment.base;
+                start = durable = segment.base;
             }
-            durable = segments.isEmpty() ? segment.base : durable;
-            int valid = recover(segment, data, files.disk().durable(name));
+            long durableBytes = files.disk().durable(name);
+            int valid = recover(segment, data);
+            long position = 0;
+            for (Entry entry : segment.entries) {
+                position += entry.data.length;
+                whole &= position <= durableBytes;
+                durable = whole ? entry.last + 1 : durable;
+            }
             if (valid < data.length) {
                 node.log(30, "Found invalid messages in log segment " + name + " at byte offset " + valid
                     + ": truncated " + (data.length - valid) + " bytes");
@@ -126,13 +155,17 @@ final class SimLog implements SimRaftLog {
         if (segments.isEmpty()) {
             addSegment(0);
         }
+        Segment active = segments.lastEntry().getValue();
+        int count = active.entries.size();
+        end = count == 0 ? active.base : active.entries.get(count - 1).last + 1;
+        durable = Math.min(durable, end);
+        epochs.values().removeIf(from -> from >= end);
         highWatermark = start;
     }
 
     /** Take over the sound batches of a segment; how many bytes they are. */
-    private int recover(Segment segment, byte[] data, long durableBytes) {
+    private int recover(Segment segment, byte[] data) {
         int position = 0;
-        boolean whole = durable == end; // all before is
         while (position + HEAD <= data.length) {
             int size = ByteBuffer.wrap(data).getInt(position + LENGTH_AT) + HEAD;
             if (size < DefaultRecordBatch.RECORD_BATCH_OVERHEAD || size > data.length - position) {
@@ -146,18 +179,11 @@ final class SimLog implements SimRaftLog {
             } catch (RuntimeException e) {
                 break;
             }
-            if (batch.baseOffset() < end) {
-                break;
-            }
-            entries.add(new Entry(batch.baseOffset(), batch.lastOffset(), batch.partitionLeaderEpoch(), one));
+            segment.entries.add(
+                new Entry(batch.baseOffset(), batch.lastOffset(), batch.partitionLeaderEpoch(), one));
             assign(batch.partitionLeaderEpoch(), batch.baseOffset());
-            end = batch.lastOffset() + 1;
             position += size;
-            if (whole && position <= durableBytes) {
-                durable = end;
-            }
         }
-        end = Math.max(end, segment.base);
         return position;
     }
 
@@ -274,6 +300,7 @@ final class SimLog implements SimRaftLog {
 
     // ------------------------------------------------------------------ reading
 
+    /** As LocalLog.read: of one segment, and of one before that of the limit all that it has. */
     @Override
     public LogFetchInfo read(long offset, Isolation isolation, int maxBytes) {
         if (offset > end || offset < start) {
@@ -284,11 +311,17 @@ final class SimLog implements SimRaftLog {
         if (offset >= limit) {
             return new LogFetchInfo(MemoryRecords.EMPTY, new LogOffsetMetadata(limit));
         }
-        int first = place(offset);
+        Segment segment = holding(offset);
+        int first = segment.place(offset);
+        if (first == segment.entries.size()) { // all behind the offset was cut off
+            return new LogFetchInfo(MemoryRecords.EMPTY, new LogOffsetMetadata(end));
+        }
+        Segment last = limit == end ? segments.lastEntry().getValue() : holding(limit);
         int size = 0;
         int next = first;
-        while (next < entries.size() && entries.get(next).last < limit) {
-            int more = entries.get(next).data.length;
+        while (segment.base <= last.base && next < segment.entries.size()
+            && (segment != last || segment.entries.get(next).last < limit)) {
+            int more = segment.entries.get(next).data.length;
             if (size > 0 && size + more > maxBytes) {
                 break;
             }
@@ -300,31 +333,29 @@ final class SimLog implements SimRaftLog {
         }
         ByteBuffer found;
         if (next == first + 1) {
-            found = ByteBuffer.wrap(entries.get(first).data);
+            found = ByteBuffer.wrap(segment.entries.get(first).data);
         } else {
             found = ByteBuffer.allocate(size);
-            for (Entry entry : entries.subList(first, next)) {
+            for (Entry entry : segment.entries.subList(first, next)) {
                 found.put(entry.data);
             }
             found.flip();
         }
         return new LogFetchInfo(
-            MemoryRecords.readableRecords(found), new LogOffsetMetadata(entries.get(first).base));
+            MemoryRecords.readableRecords(found), new LogOffsetMetadata(segment.entries.get(first).base));
     }
 
-    /** Where the first batch is that ends at the offset or behind it. */
-    private int place(long offset) {
-        int low = 0;
-        int high = entries.size();
-        while (low < high) {
-            int middle = (low + high) >>> 1;
-            if (entries.get(middle).last < offset) {
-                low = middle + 1;
-            } else {
-                high = middle;
+    /** The segment that begins at the offset or before it, or a later one if that ends before it. */
+    private Segment holding(long offset) {
+        Map.Entry<Long, Segment> found = segments.floorEntry(offset);
+        while (found.getValue().place(offset) == found.getValue().entries.size()) {
+            Map.Entry<Long, Segment> higher = segments.higherEntry(found.getKey());
+            if (higher == null) {
+                break;
             }
+            found = higher;
         }
-        return low;
+        return found.getValue();
     }
 
     // ------------------------------------------------------------------ writing
@@ -376,7 +407,7 @@ final class SimLog implements SimRaftLog {
         active.bytes += data.length;
         for (Entry entry : found) {
             assign(entry.epoch, entry.base);
-            entries.add(entry);
+            active.entries.add(entry);
             end = entry.last + 1;
             tellAppended(entry, leads);
         }
@@ -440,7 +471,8 @@ final class SimLog implements SimRaftLog {
         node.beforeFsync();
         boolean isNew = false;
         Long first = segments.floorKey(recoveryPoint);
-        for (Segment segment : segments.tailMap(first == null ? 0L : first).values()) {
+        long below = forceFlushActiveSegment ? end + 1 : end;
+        for (Segment segment : segments.subMap(first == null ? 0L : first, below).values()) {
             files.ofLog(told -> files.disk().fsync(told, segment.name()));
             isNew |= segment.base >= recoveryPoint;
         }
@@ -482,12 +514,14 @@ final class SimLog implements SimRaftLog {
         for (Segment segment : new ArrayList<>(segments.tailMap(offset, false).values())) {
             remove(segment);
         }
-        int kept = place(offset);
         Segment active = segments.lastEntry().getValue();
-        long size = entries.subList(place(active.base), kept).stream().mapToLong(e -> e.data.length).sum();
-        files.ofLog(told -> files.disk().truncate(told, active.name(), size));
-        active.bytes = size;
-        entries.subList(kept, entries.size()).clear();
+        List<Entry> cut = active.entries.subList(active.place(offset), active.entries.size());
+        if (!cut.isEmpty()) {
+            long size = active.bytes - cut.stream().mapToLong(entry -> entry.data.length).sum();
+            files.ofLog(told -> files.disk().truncate(told, active.name(), size));
+            active.bytes = size;
+            cut.clear();
+        }
         end = offset;
         recoveryPoint = Math.min(recoveryPoint, end);
         durable = Math.min(durable, end);
@@ -522,7 +556,6 @@ final class SimLog implements SimRaftLog {
         for (Segment segment : new ArrayList<>(segments.values())) {
             remove(segment);
         }
-        entries.clear();
         epochs.clear();
         addSegment(offset);
         start = end = highWatermark = durable = offset;
@@ -557,7 +590,6 @@ final class SimLog implements SimRaftLog {
         while (segments.size() > 1 && segments.higherKey(segments.firstKey()) <= start) {
             remove(segments.firstEntry().getValue());
         }
-        entries.subList(0, place(segments.firstKey())).clear();
         forget(id);
         return true;
     }

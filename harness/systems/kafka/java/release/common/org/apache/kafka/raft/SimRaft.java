@@ -25,6 +25,7 @@ final class SimRaft<T> {
     private final Metrics metrics;
     private final SimClient.Config config;
     private final LogContext logContext;
+    private final Map<Integer, InetSocketAddress> voters;
     private KafkaRaftClient<T> client;
     private CompletableFuture<Void> stopping;
 
@@ -34,6 +35,7 @@ final class SimRaft<T> {
         this.metrics = new Metrics(node.clock);
         this.logContext = new LogContext("[RaftManager id=" + node.id + "] ");
         this.config = new SimClient.Config(node.settings);
+        this.voters = voters(node.settings);
     }
 
     void open(
@@ -44,7 +46,6 @@ final class SimRaft<T> {
         QuorumStateStore store,
         SimMachine<T> machine
     ) {
-        Map<Integer, InetSocketAddress> voters = voters();
         boolean isController = node.settings.getOrDefault("process.roles", "controller").contains("controller");
         Map<ListenerName, InetSocketAddress> listeners = new HashMap<>();
         if (isController) {
@@ -59,9 +60,9 @@ final class SimRaft<T> {
         SimClient.join(client, voters, store, metrics);
     }
 
-    private Map<Integer, InetSocketAddress> voters() {
+    private static Map<Integer, InetSocketAddress> voters(Map<String, String> settings) {
         Map<Integer, InetSocketAddress> found = new TreeMap<>();
-        for (String each : split(node.settings.get("controller.quorum.voters"))) {
+        for (String each : split(settings.get("controller.quorum.voters"))) {
             String[] parts = each.split("[@:]");
             found.put(Integer.parseInt(parts[0]), InetSocketAddress.createUnresolved(parts[1], Integer.parseInt(parts[2])));
         }
@@ -135,7 +136,7 @@ final class SimRaft<T> {
     }
 
     Optional<SimPeer> destination(RaftRequest.Outbound request) {
-        return SimClient.destination(request, voters());
+        return SimClient.destination(request, voters);
     }
 
     long checkQuorumMs() {
