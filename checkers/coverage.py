@@ -61,6 +61,8 @@ def _not_ended(run: RunData) -> Iterator[str]:
     if history.stopped is not None:
         yield f"the simulation stopped when {history.stopped.get('invariant')} was broken"
         return
+    if (abort := next((op.value for op in history.nemesis() if op.f == "abort"), None)) is not None:
+        yield f"the run was aborted: {abort.get('reason')}"
     ends = [op.value for op in history.nemesis() if op.f == "recovery" and "recovered" in op.value]
     if not ends:
         yield "the run was cut short: it did not reach the recovery at its end"

@@ -109,6 +109,7 @@ class CheckResult:
 EXIT_VALID = 0
 EXIT_INVALID = 1
 EXIT_UNKNOWN = 2
+EXIT_ABORTED = 3  # a guard of a foreign cluster ended the run, which broke no promise until then
 EXIT_USAGE = 254
 EXIT_HARNESS = 255
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness.contracts.abilities import Kill, Pause, Roles
+from harness.envs.attached.file import ATTACH_VARIABLE, AttachFile
+from harness.envs.attached.file import load as load_attach
 from harness.envs.ssh.hosts import HOSTS_VARIABLE
 from harness.errors import UsageError
 from harness.faults.choice import ALL, NONE
@@ -18,6 +20,9 @@ from harness.faults.weather import told as weather_told
 from harness.registry import environments, mutant_names, unknown
 from harness.spec import FAIR, RunSpec
 from harness.store.origin import Origin
+
+if TYPE_CHECKING:  # it brings the protocol: not for --help
+    from harness.kafka.survey import Survey
 
 SEED_MAX = 2**63 - 1
 VOTERS_MAX = 7
@@ -46,6 +51,14 @@ HostsFile = Annotated[
     Path | None,
     typer.Option(
         "--hosts", metavar="FILE", help="Hosts of --env ssh: [user@]host[:port] lines, or TOML."
+    ),
+]
+Attach = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Cluster that somebody else started: a TOML file says where it is and what is allowed "
+        "there (docs/attach.md). In the place of --system, --env, --voters and --observers.",
     ),
 ]
 KafkaVersion = Annotated[
@@ -112,6 +125,20 @@ def check_hosts(spec: RunSpec, hosts: Path | None) -> None:
         os.environ[HOSTS_VARIABLE] = str(hosts.absolute())
     if check is not None:
         check(spec)
+
+
+def look_at(path: Path) -> tuple[AttachFile, Survey]:
+    """Read an attach file, tell the environment of it, and ask its cluster who is there.
+
+    Raises:
+        UsageError: Something in the file is wrong.
+        EnvError: The cluster does not answer.
+    """
+    from harness.systems.attached.planning import look  # noqa: PLC0415 - only for such runs
+
+    os.environ[ATTACH_VARIABLE] = str(path.absolute())
+    file = load_attach(path)
+    return file, look(file)
 
 
 def made_by(verb: str, spec: RunSpec, of: str | None = None) -> Origin:

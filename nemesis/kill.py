@@ -56,7 +56,7 @@ class KillNodes:
         taken = await take(fault, cluster, PROCESS)
         nodes = taken.nodes
         if not nodes:
-            return Injection("skipped", reason=f"down or frozen already: {taken.chosen}")
+            return Injection("skipped", reason=taken.why_none)
         undo = _Undo(taken.pids)
         results = await strike(fault, nodes, system.kill)
         seen = [_gone(node, taken.before[node], cluster) for node in nodes]

@@ -13,6 +13,7 @@ from typing import Any
 import networkx as nx
 
 from harness.contracts.environment import Link, Net
+from harness.contracts.hosts import Permits
 from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.errors import EnvError, HarnessError
 from harness.registry import nemeses
@@ -88,6 +89,10 @@ class Partition:
             return Injection("skipped", reason=plan)
         net = cluster.environment.net
         links = tuple(sorted(grudges.grudge(plan.graph)))
+        if isinstance(cluster.environment, Permits) and (
+            reason := cluster.environment.why_not_cut(links)
+        ):
+            return Injection("skipped", reason=reason)
         watched = tuple(sample_links(links, _CUT_SAMPLE, rng, cluster))
         usable = grudges.kept(plan.graph) - _half_cut(net.cuts())
         staying = sample_links(usable, _KEPT_SAMPLE, rng, cluster)

@@ -59,7 +59,7 @@ class PauseNodes:
         taken = await take(fault, cluster, PROCESS, but=_NOT_RUNNING)
         nodes = taken.nodes
         if not nodes:
-            return Injection("skipped", reason=f"down or frozen already: {taken.chosen}")
+            return Injection("skipped", reason=taken.why_none)
         undo = _Undo(taken.pids)
         results = await strike(fault, nodes, system.pause)
         seen = await asyncio.gather(*(_look(node, cluster) for node in nodes))

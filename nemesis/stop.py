@@ -57,7 +57,8 @@ class StopNodes:
         nodes = taken.nodes
         if not nodes:
             return Injection(
-                "skipped", reason=f"no {taken.target} is running that could be stopped"
+                "skipped",
+                reason=taken.forbidden or f"no {taken.target} is running that could be stopped",
             )
         undo = _Undo(taken.pids)
         seen = await asyncio.gather(*(leave(node, cluster, GONE_S) for node in nodes))

@@ -13,6 +13,7 @@ from typing import Any
 from harness import seeds
 from harness.contracts.clients import Client, Outcome
 from harness.contracts.system import System
+from harness.contracts.traits import WorkloadTraits
 from harness.contracts.workload import Workload
 from harness.generators.generator import Draft, each_thread, mix
 from harness.history.ops import Op
@@ -34,7 +35,7 @@ HOW = {
 }
 
 
-@workloads.register("brokers")
+@workloads.register("brokers", WorkloadTraits(prefixed=True, plays_brokers=True))
 def brokers(spec: RunSpec) -> Workload:
     """Play brokers that register, fall silent and stop; judge what the controller tells them."""
 

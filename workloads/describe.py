@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.contracts.clients import Client
 from harness.contracts.system import System
+from harness.contracts.traits import WorkloadTraits
 from harness.contracts.workload import Workload
 from harness.generators.generator import Draft, each_thread, mix, repeat
 from harness.history.ops import Op
@@ -25,7 +26,7 @@ TIMEOUT_S = 1.0
 NO_LEADER = "no node says that it leads"
 
 
-@workloads.register("describe")
+@workloads.register("describe", WorkloadTraits(prefixed=True))
 def describe(spec: RunSpec) -> Workload:
     """Ask DescribeQuorum during writes; each answer must be true at some moment of the request."""
     voters = tuple(f"n{n}" for n in range(1, spec.voters + 1))

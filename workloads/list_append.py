@@ -14,6 +14,7 @@ from kio.static.primitive import i8
 
 from harness.contracts.clients import Client, Outcome
 from harness.contracts.system import System
+from harness.contracts.traits import WorkloadTraits
 from harness.contracts.workload import Workload
 from harness.generators.generator import Draft, Generator, independent, limit, mix
 from harness.history.ops import Op
@@ -32,7 +33,7 @@ OPS_PER_KEY = 120
 FINISHED_KEYS = 2  # read by every thread after the heal, beside those that are in use
 
 
-@workloads.register("list-append")
+@workloads.register("list-append", WorkloadTraits(prefixed=True))
 def list_append(spec: RunSpec) -> Workload:
     """Append to lists and read them in transactions; judge strict serializability."""
     keys = Keys("l")
@@ -77,7 +78,7 @@ class ListOps:
                     return op.with_(type="ok")
                 case "read":
                     found = await self._route.at_controller(
-                        lambda connection: _read(connection, TOPIC_PREFIX + str(op.key)), by_s
+                        lambda connection: _read(connection, self._topic(str(op.key))), by_s
                     )
                     return op.with_(type="ok", value=found)
                 case "local-read":
@@ -96,7 +97,7 @@ class ListOps:
 
     async def _append(self, key: str, element: int, by_s: float) -> None:
         """Append once; the topic behind the list is made when there is none."""
-        topic = TOPIC_PREFIX + key
+        topic = self._topic(key)
         change = AlterableConfig(
             name=LIST_CONFIG, config_operation=i8(APPEND), value=f"{element}:{element}"
         )
@@ -113,12 +114,15 @@ class ListOps:
         except Outcome as outcome:
             if outcome.error != UNKNOWN_TOPIC:
                 raise
-            await self._make(topic)
+            await self._make(key)
             await self._route.at_controller(attempt, by_s)
 
-    async def _make(self, topic: str) -> None:
+    def _topic(self, key: str) -> str:
+        return self._route.cluster.prefix + TOPIC_PREFIX + key
+
+    async def _make(self, key: str) -> None:
         try:
-            await self._topics.create(topic, partitions=1, configs={})
+            await self._topics.create(TOPIC_PREFIX + key, partitions=1, configs={})
         except Outcome as outcome:
             if outcome.error != EXISTS:
                 # the append itself was refused, and is not tried again

@@ -9,6 +9,7 @@ from kio.static.primitive import i64
 from harness import seeds
 from harness.contracts.clients import Client, Outcome
 from harness.contracts.system import System
+from harness.contracts.traits import WorkloadTraits
 from harness.contracts.workload import Workload
 from harness.generators.generator import Draft, each_thread, mix, repeat
 from harness.history.ops import Op
@@ -23,7 +24,7 @@ STALE = "allocate-stale"  # by an epoch that the broker never had: ok with None 
 REFUSED = "stale-broker-epoch"
 
 
-@workloads.register("producer-ids")
+@workloads.register("producer-ids", WorkloadTraits(prefixed=True, plays_brokers=True))
 def producer_ids(spec: RunSpec) -> Workload:
     """Take blocks of producer ids; no id may be given twice, and later blocks must be higher."""
 

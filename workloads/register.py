@@ -7,6 +7,7 @@ from random import Random
 from harness.contracts.abilities import Registers
 from harness.contracts.clients import Client, Outcome, RegisterClient
 from harness.contracts.system import System
+from harness.contracts.traits import WorkloadTraits
 from harness.contracts.workload import Workload
 from harness.errors import EnvError
 from harness.generators.generator import Draft, Generator, independent, limit, mix
@@ -20,7 +21,7 @@ OPS_PER_KEY = 250
 FINISHED_KEYS = 2  # read by every thread after the heal, beside those that are in use
 
 
-@workloads.register("register")
+@workloads.register("register", WorkloadTraits(prefixed=True))
 def register(spec: RunSpec) -> Workload:
     """Read and write keys; every write has a value of its own; judge linearizability per key."""
     keys = Keys("r")

@@ -7,6 +7,7 @@ from random import Random
 from harness.contracts.abilities import Topics
 from harness.contracts.clients import Client, Outcome, TopicClient, TopicView
 from harness.contracts.system import System
+from harness.contracts.traits import WorkloadTraits
 from harness.contracts.workload import Workload
 from harness.errors import EnvError
 from harness.generators.generator import Draft, Generator, independent, limit, mix, repeat
@@ -22,7 +23,7 @@ PARTITIONS_MAX = 4
 FINISHED_NAMES = 2  # described by every thread after the heal, beside those that are in use
 
 
-@workloads.register("topics")
+@workloads.register("topics", WorkloadTraits(prefixed=True))
 def topics(spec: RunSpec) -> Workload:
     """Create, delete and describe contended topics; one creator wins, and ids are never reused."""
     refuse_without(Topics, spec)

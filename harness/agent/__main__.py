@@ -1,4 +1,4 @@
-"""The agent's command line: ``supervise``, ``order JSON``, ``queue FOLDER SEED QUEUES``.
+"""The agent's command line: ``supervise``, ``keep``, ``order JSON``, ``queue FOLDER SEED QUEUES``.
 
 The archive that runs on ssh hosts and in holders begins here. Each verb imports what it needs: an
 order is started often, and reads nothing of the supervisor.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-_USAGE = "usage: agent supervise | order JSON | queue FOLDER SEED QUEUES"
+_USAGE = "usage: agent supervise | keep | order JSON | queue FOLDER SEED QUEUES"
 
 
 def main() -> None:
@@ -18,6 +18,10 @@ def main() -> None:
             from harness.agent import supervisor  # noqa: PLC0415 - see the top
 
             supervisor.run(sys.argv[0])
+        case ["keep"]:
+            from harness.agent import keeper  # noqa: PLC0415
+
+            keeper.run(sys.argv[0])
         case ["order", order]:
             from harness.agent import orders  # noqa: PLC0415
 

@@ -49,17 +49,34 @@ def do_remove(chain: str, qdisc: int) -> dict[str, Any]:
     return {"chain": firewall.remove_chain(chain), "qdiscs": netem.remove(qdisc)}
 
 
+def do_filter() -> dict[str, Any]:
+    """Tell why links cannot be cut here; ``problem`` is None when they can."""
+    return {"problem": firewall.filter_problem()}
+
+
+def do_unrule(chain: str) -> dict[str, Any]:
+    """Take our chain out; whether it was there."""
+    return {"chain": firewall.remove_chain(chain)}
+
+
 _ORDERS: dict[str, Callable[..., dict[str, Any]]] = {
     "probe": do_probe,
     "rules": do_rules,
     "counters": do_counters,
     "netem": do_netem,
     "remove": do_remove,
+    "filter": do_filter,
+    "unrule": do_unrule,
 }
+
+
+def obey(asked: dict[str, Any]) -> dict[str, Any]:
+    """Do what an order says; raises as that does."""
+    work = _ORDERS[asked.pop("do")]
+    return work(**asked)
 
 
 def run(text: str) -> None:
     """Obey one order; prints the answer as a line."""
     asked = json.loads(text)
-    work = _ORDERS[asked.pop("do")]
-    print(json.dumps(answer(lambda: work(**asked))))  # noqa: T201 - the answer
+    print(json.dumps(answer(lambda: obey(asked))))  # noqa: T201 - the answer

@@ -13,14 +13,12 @@ import contextlib
 import io
 import json
 import os
-import selectors
 import signal
 import socket
 import stat
 import subprocess
 import sys
 import tarfile
-import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -32,14 +30,9 @@ from harness.agent.files import MARK_FILE, Parts, Tail, add, pack, remove_folder
 from harness.agent.firewall import Refused, filter_problem, queue_problem, remove_chain
 from harness.agent.netem import lacking, remove
 from harness.agent.processes import MARK_VARIABLE, Hands, Process, kill_marked, with_us
+from harness.agent.session import SILENCE_S, Session
 
 _SLOW = ("probe", "hands")  # commands that take their time, and nobody else should wait for
-_TICK_S = 0.03
-_LINE_MAX = 64 << 20
-
-
-class HarnessGone(Exception):  # noqa: N818 - the ordinary end
-    """Raised when nobody listens any more."""
 
 
 def clean(folder: str, chain: str, mark: str, qdisc: int) -> dict[str, Any]:
@@ -69,72 +62,25 @@ class Supervisor:
     def __init__(self, archive: str) -> None:
         """Do nothing yet; ``archive`` is the file that this agent runs from."""
         self._archive = archive
-        self._out = threading.Lock()
+        self._session = Session(self, slow=_SLOW, prepare=self._prepare, tick=self._tell)
         self._process: Process | None = None
         self._hands: Hands | None = None
         self._shaper: subprocess.Popen[bytes] | None = None
         self._told: tuple[Any, Any] | None = None
         self._tails: dict[str, Tail] = {}
         self._begun: dict[str, Any] = {}
-        self._ended = False
-        self._number = 0  # of what is done just now
 
     def serve(self) -> None:
         """Obey until the harness says goodbye or is gone, then leave nothing."""
-        for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, _gone)
         try:
-            self._listen()
-        except (HarnessGone, BrokenPipeError):
-            pass
+            self._session.serve()
         finally:
-            for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, signal.SIG_IGN)
-            if self._begun and not self._ended:
+            if self._begun and not self._session.ended:
                 self._clean()
 
-    def _listen(self) -> None:
-        heard = b""
-        with selectors.DefaultSelector() as selector:
-            selector.register(0, selectors.EVENT_READ)
-            while not self._ended:
-                if selector.select(_TICK_S):
-                    data = os.read(0, 1 << 20)
-                    if not data or len(heard) > _LINE_MAX:
-                        raise HarnessGone
-                    self._wind_up()
-                    *lines, heard = (heard + data).split(b"\n")
-                    for line in lines:
-                        self._obey(json.loads(line))
-                self._tell()
-
-    def _wind_up(self) -> None:
-        """The harness is there; let the alarm ring when it is not heard of again."""
-        signal.setitimer(signal.ITIMER_REAL, float(self._begun.get("silence_s", 60)))
-
-    def _obey(self, asked: dict[str, Any]) -> None:
-        number, do = asked.pop("id"), asked.pop("do")
-        self._number = number
-        try:
-            work = partial(getattr(self, f"do_{do}"), **asked)
-            if do not in _SLOW:
-                self._answer(number, work)
-                return
-            if do == "hands":
-                self._reach()
-        except (Refused, OSError) as error:
-            self._say({"id": number, "error": str(error)})
-            return
-        threading.Thread(target=self._answer, args=(number, work), daemon=True).start()
-
-    def _answer(self, number: int, work: Callable[[], dict[str, Any] | None]) -> None:
-        self._say({"id": number, **orders.answer(work)})
-
-    def _say(self, message: dict[str, Any]) -> None:
-        data = memoryview(json.dumps(message).encode() + b"\n")
-        with self._out:
-            while data:
-                data = data[os.write(1, data) :]
+    def _prepare(self, do: str) -> None:
+        if do == "hands":
+            self._reach()
 
     def _tell(self) -> None:
         """Send what has happened since the last look."""
@@ -146,10 +92,10 @@ class Supervisor:
             seen = (now["pid"], now["state"] if now["state"] in ("T", "gone") else "runs")
             if seen != self._told:
                 self._told = seen
-                self._say({"state": now})
+                self._session.say({"state": now})
 
     def _send_file(self, name: str, data: bytes) -> None:
-        self._say({"file": name, "data": base64.b64encode(data).decode()})
+        self._session.say({"file": name, "data": base64.b64encode(data).decode()})
 
     def _clean(self) -> dict[str, Any]:
         if self._process is not None and self._process.end is None:
@@ -186,6 +132,7 @@ class Supervisor:
         folder = Path(begun["folder"])
         folder.mkdir(mode=0o700)
         self._begun = begun
+        self._session.silence_s = float(begun.get("silence_s", SILENCE_S))
         (folder / MARK_FILE).write_text(begun["mark"])
         (folder / "node").mkdir()
         problem = filter_problem()
@@ -317,23 +264,19 @@ class Supervisor:
         return {"stamps": stamps}
 
     def _send_part(self, data: bytes) -> None:
-        self._wind_up()  # what is taken is taken by somebody
-        self._say({"part": base64.b64encode(data).decode(), "of": self._number})
+        self._session.wind_up()  # what is taken is taken by somebody
+        self._session.say({"part": base64.b64encode(data).decode(), "of": self._session.number})
 
     def do_end(self) -> dict[str, Any]:
         """Undo everything, and end after the answer."""
         done = self._clean() if self._begun else {}
-        self._ended = True
+        self._session.ended = True
         return done
 
     def do_clean(self, **place: Any) -> dict[str, Any]:
         """Undo what another one has left."""
-        self._ended = True
+        self._session.ended = True
         return clean(**place)
-
-
-def _gone(number: int, frame: object) -> None:  # noqa: ARG001
-    raise HarnessGone
 
 
 def run(archive: str) -> None:

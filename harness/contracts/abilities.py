@@ -177,6 +177,15 @@ class Roles(Protocol):
 
 
 @runtime_checkable
+class Guarded(Protocol):
+    """A system that a run must let go of as soon as it is not well."""
+
+    async def until_unsafe(self) -> str:
+        """Watch it; return, with the reason, when all faults must be healed and the run end."""
+        ...
+
+
+@runtime_checkable
 class Registers(Protocol):
     """A system that holds named registers; used by the ``register`` workload."""
 

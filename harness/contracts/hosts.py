@@ -7,7 +7,7 @@ that the environment has: its net, its disks, its clocks.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -325,6 +325,19 @@ class Explains(Protocol):
 
         ``Net`` itself stands for cutting its links.
         """
+        ...
+
+
+@runtime_checkable
+class Permits(Protocol):
+    """An environment of hosts that are not ours: not all may be done there that can be done."""
+
+    def why_not_hit(self, nemesis: str, nodes: Sequence[str]) -> str | None:
+        """Tell why a nemesis must not stop or freeze these nodes now, all at once; None: it may."""
+        ...
+
+    def why_not_cut(self, links: Iterable[Link]) -> str | None:
+        """Tell why these links must not be cut now, beside those that are; None: they may."""
         ...
 
 

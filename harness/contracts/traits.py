@@ -139,6 +139,11 @@ class WorkloadTraits:
     Attributes:
         settings: The settings that it needs of the system; a run has them unless it is given
             others.
+        prefixed: Whether all that it makes has a name with the cluster's prefix (``Cluster``); only
+            such a workload may be done on a cluster that is not ours.
+        plays_brokers: Whether its clients register brokers of their own.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict)
+    prefixed: bool = False
+    plays_brokers: bool = False

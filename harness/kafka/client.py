@@ -70,18 +70,19 @@ class KafkaClient:
         """Linearizable read at the active controller, behind its barrier."""
         async with bounded():
             return await self._route.at_controller(
-                lambda connection: _read_register(connection, key), deadline_s()
+                lambda connection: _read_register(connection, self._register(key)), deadline_s()
             )
 
     async def read_local(self, key: str) -> int | None:
         """Tell what the home's own image says."""
         async with bounded():
-            return await _read_register(await self._route.connect(self._route.home), key)
+            home = await self._route.connect(self._route.home)
+            return await _read_register(home, self._register(key))
 
     async def write(self, key: str, value: int) -> None:
         """SET the register's config; makes its topic, once, when there is none."""
         by_s = deadline_s()
-        change = _set_config(register_topic(key), REGISTER_CONFIG, str(value))
+        change = _set_config(self._register(key), REGISTER_CONFIG, str(value))
 
         async def attempt(connection: Caller) -> None:
             the_row((await request(connection, change)).responses)
@@ -94,10 +95,14 @@ class KafkaClient:
             await self._make_register(key, by_s)
             await self._route.at_controller(attempt, by_s)
 
+    def _register(self, key: str) -> str:
+        """The topic of a register of this cluster's."""
+        return self._cluster.prefix + register_topic(key)
+
     async def _make_register(self, key: str, by_s: float) -> None:
         """Create the topic behind a register; somebody else having done so is as good."""
         try:
-            await self._create(register_topic(key), 1, {}, by_s)
+            await self._create(self._register(key), 1, {}, by_s)
         except Outcome as outcome:
             if outcome.error != EXISTS:
                 # the write itself was refused, and is not tried again
@@ -107,7 +112,7 @@ class KafkaClient:
 
     async def create(self, name: str, *, partitions: int, configs: Mapping[str, str]) -> str:
         """CreateTopics of one topic; returns its id."""
-        return await self._create(name, partitions, configs, deadline_s())
+        return await self._create(self._cluster.prefix + name, partitions, configs, deadline_s())
 
     async def _create(
         self, name: str, partitions: int, configs: Mapping[str, str], by_s: float
@@ -138,6 +143,7 @@ class KafkaClient:
 
     async def delete(self, name: str) -> None:
         """DeleteTopics of one name."""
+        name = self._cluster.prefix + name
         unwanted = DeleteTopicsRequest(
             topics=(DeleteTopicState(name=TopicName(name), topic_id=None),),
             timeout=REQUEST_TIMEOUT,
@@ -156,18 +162,19 @@ class KafkaClient:
         """
         async with bounded():
             return await self._route.at_controller(
-                lambda connection: _describe(connection, name), deadline_s()
+                lambda connection: _describe(connection, self._cluster.prefix + name), deadline_s()
             )
 
     async def describe_local(self, name: str) -> tuple[str, TopicView | None]:
         """As ``describe``, at the home, or at a node that answers for it."""
         node = self._cluster.lookout(self._route.home)
         async with bounded():
-            return node, await _describe(await self._route.connect(node), name)
+            connection = await self._route.connect(node)
+            return node, await _describe(connection, self._cluster.prefix + name)
 
 
-async def _read_register(connection: Caller, key: str) -> int | None:
-    configs = await _configs(connection, register_topic(key), REGISTER_CONFIG)
+async def _read_register(connection: Caller, topic: str) -> int | None:
+    configs = await _configs(connection, topic, REGISTER_CONFIG)
     text = None if configs is None else configs.get(REGISTER_CONFIG)
     if text is None:
         return None

@@ -54,6 +54,7 @@ class Cluster:
     network: Network
     id: str = ""  # the cluster's own name for itself
     connect_timeout_s: float = CONNECT_TIMEOUT_S
+    prefix: str = ""  # of all names that clients make there; a cluster that is not ours has one
     lookouts: tuple[str, ...] = ()  # nodes that answer Metadata; none: all do
 
     def lookout(self, home: str) -> str:

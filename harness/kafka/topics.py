@@ -22,7 +22,7 @@ async def create_by_hand(route: Route, name: str, replicas: Sequence[int], by_s:
     wanted = CreateTopicsRequest(
         topics=(
             CreatableTopic(
-                name=TopicName(name),
+                name=TopicName(route.cluster.prefix + name),
                 num_partitions=i32(-1),
                 replication_factor=i16(-1),
                 assignments=(

@@ -5,7 +5,9 @@ Phases: ``main`` (clients work while the schedule's faults are played), ``heal``
 ``recovery`` (the system gets time to come back; two ``recovery`` ops of the nemesis say how it
 went), ``final`` (the workload's last ops), ``close``.
 Whatever ends a run early, a crash of ours or Ctrl-C, faults are healed, the history is closed and
-the result says so.
+the result says so. A system that is ``Guarded`` is watched all the while: when it is not safe any
+more the run is *aborted*, which an ``abort`` op of the nemesis tells: all is healed at once, and
+what is left is the recovery.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any
 
 from harness import seeds
 from harness.clock import NS_PER_MS, Clock, LoopClock
+from harness.contracts.abilities import Guarded
 from harness.contracts.moments import Moments
 from harness.contracts.nemesis import Cluster, Fault, Nemesis
 from harness.contracts.workload import Workload
@@ -73,6 +76,7 @@ class RunResult:
     ended_ns: int = 0
     changes: dict[str, int] = field(default_factory=dict)  # of disks, by node, if they are counted
     interrupted: bool = False
+    aborted: str | None = None  # why the system was let go of, when it was
     crash: str | None = None  # the harness broke: one line
     crash_trace: str | None = None
 
@@ -93,6 +97,7 @@ class RunResult:
             "phases_ns": dict(self.phases_ns),
             "ended_ns": self.ended_ns,
             "interrupted": self.interrupted,
+            "aborted": self.aborted,
             "crash": self.crash,
             "crash_trace": self.crash_trace,
         }
@@ -128,6 +133,7 @@ class Run:
         self._result = RunResult()
         self._player: FaultPlayer | None = None
         self._interpreter: Interpreter | None = None
+        self._alarm: asyncio.Future[str] | None = None  # done when the system must be let go of
 
     def began_ns(self, phase: str) -> int | None:
         """Tell when a phase began, by the run's clock; None when it did not yet."""
@@ -139,10 +145,17 @@ class Run:
             if not await self._guarded(phase()):
                 await self._guarded(self._heal())
                 break
+            if self._result.aborted is not None:
+                await self._guarded(self._heal())
+                await self._guarded(self._recover())
+                break
         else:
             await self._guarded(self._recover())
             if self._result.recovered:  # nobody would answer the last reads otherwise
                 await self._guarded(self._final()) and await self._guarded(self._settle())
+        if self._alarm is not None:
+            self._alarm.cancel()
+            await asyncio.wait((self._alarm,))
         await self._guarded(self._close())
         return self.summary()
 
@@ -191,6 +204,8 @@ class Run:
             self._player.count_changes()
         self._enter("main")
         generator = self._paced(plan.workload.generator, spec.time_limit_s, "main")
+        if isinstance(plan.cluster.system, Guarded):
+            self._alarm = asyncio.create_task(plan.cluster.system.until_unsafe(), name="guard")
         self._player.start(self._recorder.clock.now_ns())
         await self._ops(self._interpreter, self._player, generator)
 
@@ -199,8 +214,14 @@ class Run:
     ) -> None:
         """Do ops until the generator ends, or faults go wrong."""
         ops = asyncio.create_task(interpreter.run(generator), name="interpreter")
+        watched: list[asyncio.Future[Any]] = [ops, player.failed]
+        if self._alarm is not None:
+            watched.append(self._alarm)
         try:
-            await asyncio.wait((ops, player.failed), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+            if self._alarm is not None and self._alarm.done():
+                self._abort(self._alarm.result())
+                return
             if not ops.done():
                 player.failed.result()  # raises
             await ops
@@ -210,6 +231,13 @@ class Run:
                 await asyncio.wait((ops,))
                 if not ops.cancelled():
                     self._crashed(ops.exception())
+
+    def _abort(self, reason: str) -> None:
+        """Let go of the system: what is installed is healed next, and nothing more is done."""
+        self._result.aborted = reason
+        for _ in range(2):  # as all ops of the nemesis: begun, and done
+            self._recorder.nemesis_op("abort", {"reason": reason})
+        self._recorder.progress.on_phase("abort")
 
     async def _heal(self) -> None:
         self._enter("heal")

@@ -36,13 +36,21 @@ from harness.run.judge import Judgement, conclude, judge
 from harness.run.recorder import Progress, Silence
 from harness.run.runner import RunPlan, RunResult
 from harness.run.runner import run as run_plan
-from harness.sessions.plan import Plan, checkers_of
+from harness.sessions.plan import Plan, checkers_of, left_out
 from harness.spec import RunSpec
 from harness.store.ballast import Ballast, tells_full_disk
 from harness.store.folder import RunDir, Store
 from harness.store.origin import Origin
 from harness.store.reading import StoredRun, load_run
-from harness.verdict import Anomaly, CheckResult, Valid, merge
+from harness.verdict import (
+    EXIT_ABORTED,
+    EXIT_UNKNOWN,
+    EXIT_VALID,
+    Anomaly,
+    CheckResult,
+    Valid,
+    merge,
+)
 
 
 @dataclass(slots=True)
@@ -77,10 +85,21 @@ class Session:
         return self.result is not None and self.result.interrupted
 
     @property
+    def undecided(self) -> Mapping[str, str]:
+        """The checkers that cannot judge such a run, each with what it does not leave behind."""
+        return left_out(self.spec, self.plan.workload)
+
+    @property
+    def aborted(self) -> str | None:
+        """Why the system was let go of, when it was."""
+        return None if self.result is None else self.result.aborted
+
+    @property
     def exit_code(self) -> int:
-        """The exit code of the judged run."""
+        """The exit code of the judged run; of an aborted one, unless worse came of it, its own."""
         assert self.judgement is not None, "judged before asked"  # noqa: S101
-        return self.judgement.exit_code
+        code = self.judgement.exit_code
+        return EXIT_ABORTED if self.aborted and code in (EXIT_VALID, EXIT_UNKNOWN) else code
 
     def summary(self) -> dict[str, Any]:
         """One JSON object for machines: verdict, anomalies, coverage, store and figures."""
@@ -96,6 +115,8 @@ class Session:
             "report": str(self.run_dir.report),
             "ops": dict(self.result.counts) if self.result is not None else {},
             "interrupted": self.interrupted,
+            "aborted": self.aborted,
+            "undecided": dict(self.undecided),
             "harness_error": self.crash,
         }
 
@@ -204,9 +225,11 @@ def judge_run(run_dir: RunDir, *, crash: str | None = None) -> Judgement:
     judgement = judge(stored.data, chosen, harness_reason=crash)
     if told := as_told(stored):
         judgement = conclude([*judgement.results, *told], crash)
+    spec = stored.data.spec
     results = {
         **before,
         **judgement.to_json(),
+        "undecided": left_out(spec, workloads.get(spec.workload)(spec)),
         "warnings": list(stored.warnings),
         "versions": {
             "krucible": version("krucible"),

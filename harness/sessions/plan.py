@@ -116,9 +116,27 @@ def of_reads(workload: Workload, promise: Reads) -> Workload:
 
 def checkers_of(spec: RunSpec, workload: Workload) -> list[str]:
     """Name the checkers of a workload, of the system, and of every run, that can judge a run."""
+    return applicable(spec, _wanted(spec, workload))
+
+
+def left_out(spec: RunSpec, workload: Workload) -> dict[str, str]:
+    """The checkers that would judge a run, had it left behind what they need; each with what."""
+    wanted = _wanted(spec, workload)
+    fit = set(applicable(spec, wanted))
+    traits = systems.traits(spec.system).of(spec)
+    leaves = traits.leaves | traits.leaves_with.get(spec.workload, frozenset())
+    return {
+        name: f"it needs the {' and '.join(sorted(checkers.needs(name) - leaves))} of the nodes"
+        for name in wanted
+        if name not in fit
+    }
+
+
+def _wanted(spec: RunSpec, workload: Workload) -> tuple[str, ...]:
+    """The checkers of a workload, of the system, and of every run."""
     own = systems.traits(spec.system).of(spec).checkers
     at_the_end = (LIVENESS,) if spec.env == SIM else ()
-    return applicable(spec, (*workload.checkers, *own, *at_the_end, *STANDARD))
+    return (*workload.checkers, *own, *at_the_end, *STANDARD)
 
 
 def applicable(spec: RunSpec, names: Sequence[str]) -> list[str]:

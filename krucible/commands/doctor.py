@@ -6,8 +6,9 @@ import typer
 from rich.text import Text
 
 from harness.verdict import EXIT_HARNESS, EXIT_VALID
-from krucible.arguments import HostsFile
+from krucible.arguments import Attach, HostsFile
 from krucible.console import Json, print_json, print_table
+from krucible.doctor.attach import examine_attached
 from krucible.doctor.checks import examine
 from krucible.doctor.ssh import examine_hosts
 
@@ -19,15 +20,18 @@ def add_to(app: typer.Typer) -> None:
     app.command(
         name="doctor",
         help="Check this host: what runs need, what is missing, and what earlier runs left behind. "
-        "With --hosts, check the hosts of --env ssh as well. Exits 0 when runs can work, else 255.",
+        "With --hosts, check the hosts of --env ssh as well; with --attach, a cluster that "
+        "somebody else started: who its nodes are, how each is reached, which faults are allowed. "
+        "Exits 0 when runs can work, else 255.",
         short_help="Check this host: what runs need, and what is missing.",
         epilog="Example: krucible doctor --hosts hosts.txt",
     )(doctor)
 
 
-def doctor(hosts: HostsFile = None, json: Json = False) -> int:
-    """Exit 0 when a local run, and one on the hosts, can work; 255 when not."""
+def doctor(hosts: HostsFile = None, attach: Attach = None, json: Json = False) -> int:
+    """Exit 0 when a local run, and one on the hosts or the cluster, can work; 255 when not."""
     there = [] if hosts is None else examine_hosts(hosts)
+    there += [] if attach is None else examine_attached(attach)
     findings = [*examine(), *there]
     if json:
         print_json([finding.to_json() for finding in findings])

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +14,7 @@ from typing import Annotated, Any, Protocol
 
 import typer
 
+from harness.envs.attached.plugin import NAME as ATTACHED
 from harness.errors import HarnessError, UsageError
 from harness.nightly.proportion import wilson
 from harness.processes.command import Answer
@@ -24,7 +25,15 @@ from harness.store.folder import RunDir, Store, write_json
 from harness.store.origin import Origin
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID
 from krucible import options
-from krucible.arguments import DEFAULT_STORE, HostsFile, StoreDir, check_hosts, made_by
+from krucible.arguments import (
+    DEFAULT_STORE,
+    Attach,
+    HostsFile,
+    StoreDir,
+    check_hosts,
+    look_at,
+    made_by,
+)
 from krucible.commands.run import execute, show
 from krucible.commands.sim import show_simulation
 from krucible.console import EXIT_INTERRUPTED, Json, complain, err, out, print_json
@@ -82,6 +91,7 @@ def repro(  # noqa: PLR0913 - one parameter per option
     given: dict[str, Any],
     go_on: options.GoOn = False,
     hosts: HostsFile = None,
+    attach: Attach = None,
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:
@@ -89,6 +99,8 @@ def repro(  # noqa: PLR0913 - one parameter per option
     pinned = options.to_the_end(given, go_on=go_on)
     where = opened(store)
     again = meant(run, pinned, seed, where, "repro")
+    if again.spec.env == ATTACHED or attach is not None:
+        again = _on_foreign(again, attach)
     replays: list[Replay] = []
     for replay in _way(again, times, jobs, hosts)(again, times, where, loud=not json):
         if replay.code == EXIT_INTERRUPTED:
@@ -125,6 +137,20 @@ class Replays(Protocol):
 
     def __call__(self, again: Meant, times: int, store: Store, *, loud: bool) -> Iterator[Replay]:
         """Replay."""
+
+
+def _on_foreign(again: Meant, attach: Path | None) -> Meant:
+    """The run on a foreign cluster, which has to be named again; raises UsageError, EnvError."""
+    from harness.systems.attached import planning  # noqa: PLC0415 - only for such runs
+
+    if again.spec.env != ATTACHED:
+        raise UsageError(f"--attach: {again.name} was no run on a foreign cluster; leave it out")
+    if attach is None:
+        raise UsageError(
+            f"{again.name} was a run on a cluster that somebody else started: name it again, "
+            "with --attach FILE"
+        )
+    return replace(again, spec=planning.again(again.spec, *look_at(attach)))
 
 
 def _way(again: Meant, times: int, jobs: int | None, hosts: Path | None) -> Replays:

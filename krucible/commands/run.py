@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from harness import catalogue
+from harness.envs.attached.plugin import allowed_nemeses
+from harness.errors import UsageError
+from harness.faults.choice import NONE
 from harness.registry import systems
 from harness.run.judge import Judgement
 from harness.sessions import live as session
 from harness.spec import FAIR, STEADY, RunSpec
-from harness.verdict import EXIT_UNKNOWN, EXIT_VALID, Valid
+from harness.verdict import EXIT_ABORTED, EXIT_UNKNOWN, EXIT_VALID, Valid
 from krucible import completion
 from krucible.arguments import (
     CONCURRENCY_MAX,
@@ -27,12 +32,14 @@ from krucible.arguments import (
     TIME_LIMIT_MAX_S,
     VOTERS_MAX,
     WEATHER_HELP,
+    Attach,
     HostsFile,
     KafkaHome,
     KafkaVersion,
     StoreDir,
     check_hosts,
     check_mutant,
+    look_at,
     made_by,
     of_kafka,
     parse_nemeses,
@@ -53,7 +60,8 @@ def add_to(app: typer.Typer) -> None:
     app.command(
         name="run",
         help="Run a workload under faults against a real cluster, judge the run and write its "
-        "report. Exits 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 the harness failed.",
+        "report. Exits 0 valid, 1 invalid, 2 unknown, 3 aborted by a guard (of --attach), "
+        "254 bad arguments, 255 the harness failed.",
         short_help="Run a workload under faults against a real cluster, and judge it.",
         epilog="Example: krucible run --nemesis kill,partition --time-limit 60 --seed 7",
     )(run)
@@ -98,6 +106,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     kafka_version: KafkaVersion = None,
     kafka_home: KafkaHome = None,
     hosts: HostsFile = None,
+    attach: Attach = None,
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:
@@ -118,6 +127,8 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         mutant=mutant,
         settings=of_kafka(parse_settings(setting or []), kafka_version, kafka_home),
     )
+    if attach is not None:
+        spec = on_foreign(spec, attach, chosen=nemesis is not None)
     check_mutant(spec)
     check_hosts(spec, hosts)
     prepared = session.prepare(spec, opened(store), origin=made_by("run", spec))
@@ -128,6 +139,30 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         else:
             show(prepared)
     return code
+
+
+def on_foreign(spec: RunSpec, attach: Path, *, chosen: bool) -> RunSpec:
+    """The options of a run on the cluster of an attach file.
+
+    Args:
+        spec: The options as they were given.
+        attach: The file.
+        chosen: Whether ``--nemesis`` was given; else all that the file allows.
+
+    Raises:
+        UsageError: Options that say what the cluster is, or something in the file is wrong.
+        EnvError: The cluster does not answer.
+    """
+    from harness.systems.attached.planning import attached  # noqa: PLC0415 - only for such runs
+
+    usual = RunSpec(spec.seed)
+    for option in ("system", "env", "voters", "observers", "mutant"):
+        if getattr(spec, option) != getattr(usual, option):
+            raise UsageError(f"--{option}: --attach FILE says what the cluster is; leave it out")
+    file, found = look_at(attach)
+    if not chosen:
+        spec = replace(spec, nemeses=tuple(allowed_nemeses(file)) or (NONE,))
+    return attached(spec, file, found)
 
 
 def execute(prepared: session.Session) -> int:
@@ -154,7 +189,7 @@ def execute(prepared: session.Session) -> int:
         console.print(f"stopped; judge what was recorded: {again}", markup=False)
         return EXIT_INTERRUPTED
     code = prepared.exit_code
-    short = prepared.interrupted and code in (EXIT_VALID, EXIT_UNKNOWN)
+    short = prepared.interrupted and code in (EXIT_VALID, EXIT_UNKNOWN, EXIT_ABORTED)
     return EXIT_INTERRUPTED if short else code
 
 
@@ -173,6 +208,10 @@ def show(done: session.Session) -> None:
     for axis, reasons in judgement.reasons.items():
         for reason in reasons:
             console.print(f"  {axis}: {reason}", markup=False)
+    for checker, why in done.undecided.items():
+        console.print(f"  undecided: {checker}: {why}", markup=False)
+    if done.aborted is not None:
+        console.print(f"  ABORTED: {done.aborted}", markup=False)
     if done.result is not None:
         counts = ", ".join(f"{n} {type_}" for type_, n in sorted(done.result.counts.items()))
         installed = sum(r.injection.outcome == "installed" for r in done.result.faults)

@@ -9,7 +9,7 @@ from typing import Any
 from harness.contracts.environment import ProcessState
 from harness.contracts.nemesis import Cluster, Fault
 from nemesis.common import claims
-from nemesis.common.targets import Choice, aim
+from nemesis.common.targets import Choice, aim, permitted
 
 ENDED = frozenset({"gone"})  # states of a process that is there no more
 
@@ -21,12 +21,18 @@ class Taken:
     target: str
     choice: Choice
     before: Mapping[str, ProcessState]  # of all that were chosen
-    nodes: tuple[str, ...]  # none: each is down or another fault's
+    nodes: tuple[str, ...]  # none: each is down, another fault's, or must not be hit
+    forbidden: str | None = None  # why one of those that were chosen must not be hit
 
     @property
     def pids(self) -> dict[str, int | None]:
         """The pid that each of them had."""
         return {node: self.before[node].pid for node in self.nodes}
+
+    @property
+    def why_none(self) -> str:
+        """Tell why there is no node among them that can be hit."""
+        return self.forbidden or f"down or frozen already: {self.chosen}"
 
     @property
     def chosen(self) -> str:
@@ -35,7 +41,8 @@ class Taken:
 
     def evidence(self) -> dict[str, Any]:
         """The choice as evidence of the fault."""
-        return self.choice.evidence(self.target)
+        seen = self.choice.evidence(self.target)
+        return seen if self.forbidden is None else {**seen, "spared": self.forbidden}
 
 
 async def take(fault: Fault, cluster: Cluster, kind: str, *, but: Collection[str] = ENDED) -> Taken:
@@ -49,6 +56,9 @@ async def take(fault: Fault, cluster: Cluster, kind: str, *, but: Collection[str
     """
     target, choice = await aim(fault, cluster, kind)
     before = {node: cluster.environment.process(node) for node in choice.nodes}
-    running = [(kind, node) for node, seen in before.items() if seen.state not in but]
+    chosen, forbidden = permitted(
+        fault, cluster, [node for node, seen in before.items() if seen.state not in but]
+    )
+    running = [(kind, node) for node in chosen]
     nodes = tuple(node for _, node in claims.claim_free(cluster, fault.id, running))
-    return Taken(target, choice, before, nodes)
+    return Taken(target, choice, before, nodes, forbidden)

@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from harness.contracts.abilities import Roles
+from harness.contracts.hosts import Permits
 from harness.contracts.nemesis import Cluster, Fault
 from harness.moments.trigger import EVENT
 from nemesis.common import claims
@@ -141,9 +142,29 @@ def alive_and_free(fault: Fault, cluster: Cluster, *kinds: str) -> Fits:
 
     def fits(node: str) -> bool:
         free = all(claims.is_free(cluster, fault.id, (kind, node)) for kind in kinds)
-        return free and can_answer(node, cluster)
+        allowed = not permitted(fault, cluster, [node])[1]
+        return free and allowed and can_answer(node, cluster)
 
     return fits
+
+
+def permitted(
+    fault: Fault, cluster: Cluster, nodes: Sequence[str]
+) -> tuple[Sequence[str], str | None]:
+    """Those of the nodes that may be hit at once, in their order, and why the first other may not.
+
+    On hosts of our own all may.
+    """
+    if not isinstance(cluster.environment, Permits):
+        return nodes, None
+    kept: list[str] = []
+    spared: str | None = None
+    for node in nodes:
+        reason = cluster.environment.why_not_hit(fault.nemesis, [*kept, node])
+        if reason is None:
+            kept.append(node)
+        spared = spared or reason
+    return kept, spared
 
 
 async def leader_or_stand_in(rng: Random, cluster: Cluster) -> tuple[str, str | None]:

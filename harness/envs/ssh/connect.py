@@ -12,6 +12,7 @@ import json
 import logging
 import shlex
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -175,10 +176,10 @@ def address_of(host: Host) -> str:
         raise EnvError(f"host {host}: {name} has no IPv4 address: {error}") from error
 
 
-def find_python(client: paramiko.SSHClient, host: Host) -> Python:
-    """The Python for nodes there; raises EnvError that says what the others lack."""
+def find_python(client: paramiko.SSHClient, host: Host, needed: Sequence[str] = NEEDED) -> Python:
+    """A Python there that has these modules; raises EnvError that says what the others lack."""
     names = _CANDIDATES if host.python is None else (host.python,)
-    look = shlex.quote(_LOOK.format(needed=NEEDED))
+    look = shlex.quote(_LOOK.format(needed=tuple(needed)))
     script = (
         f"cd /; for name in {shlex.join(names)}; do "
         f'found=$(command -v "$name") && "$found" -c {look} </dev/null; done; exit 0'
@@ -189,10 +190,11 @@ def find_python(client: paramiko.SSHClient, host: Host) -> Python:
     if best is not None:
         return best
     seen = "; ".join(map(str, found)) or f"there is none called {' or '.join(names)}"
+    lacking = f", with {', '.join(needed)} (`python3 -m pip install {' '.join(needed)}` there)"
     raise EnvError(
         f"host {host} has no Python for a node: {seen}. It must be "
-        f"{'.'.join(map(str, PYTHON_MIN))} or newer, with {', '.join(NEEDED)} (`python3 -m pip "
-        f'install {" ".join(NEEDED)}` there); name one by python = "/path" in a .toml hosts file'
+        f"{'.'.join(map(str, PYTHON_MIN))} or newer{lacking if needed else ''}; name one by "
+        'python = "/path" in a .toml hosts file'
     )
 
 

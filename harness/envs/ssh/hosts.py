@@ -109,6 +109,19 @@ def _of_toml(path: Path, text: str) -> list[Host]:
     tables = data.pop("host", None)
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise UsageError(f"{where}: no [[host]] tables: want one for each host")
+    data = _with_files(path, data, where)
+    hosts: list[Host] = []
+    seen: dict[tuple[str, int], int] = {}
+    for number, table in enumerate(tables, start=1):
+        each = f"{where}, host {number}"
+        _check_types(table, {**_OF_HOST, **_OF_ONE}, each)
+        hosts.append(_checked({**data, **table}, each))
+        _check_new(hosts[-1], seen, number, each, "host")
+    return hosts
+
+
+def _with_files(path: Path, data: dict[str, Any], where: str) -> dict[str, Any]:
+    """Check what holds for all hosts of a file; its files are found from that one's folder."""
     _check_types(data, {**_OF_FILE, **_OF_HOST}, where)
     unknown = data.pop("unknown_hosts", _REFUSE)
     if unknown not in (_REFUSE, _ACCEPT):
@@ -119,14 +132,25 @@ def _of_toml(path: Path, text: str) -> list[Host]:
             data[name] = str((path.parent / Path(data[name]).expanduser()).absolute())
             if not Path(data[name]).is_file():
                 raise UsageError(f"{where}: {name}: there is no file {data[name]}")
-    hosts: list[Host] = []
-    seen: dict[tuple[str, int], int] = {}
-    for number, table in enumerate(tables, start=1):
-        each = f"{where}, host {number}"
-        _check_types(table, {**_OF_HOST, **_OF_ONE}, each)
-        hosts.append(_checked({**data, **table}, each))
-        _check_new(hosts[-1], seen, number, each, "host")
-    return hosts
+    return data
+
+
+def login(path: Path, text: str, defaults: Mapping[str, Any], where: str) -> Host:
+    """Read ``[user@]host[:port]`` of a file that has defaults for it, as a hosts file has.
+
+    Raises:
+        UsageError: Something in it is wrong; ``where`` says in what.
+    """
+    found = _LINE.fullmatch(text)
+    if found is None or not (found["port"] or "0").isdecimal():
+        raise UsageError(f"{where}: {text!r}: want [user@]host[:port], with an IPv4 address")
+    data = _with_files(path, dict(defaults), where)
+    fields = {
+        "host": found["host"],
+        "user": found["user"],
+        "port": found["port"] and int(found["port"]),
+    }
+    return _checked({**data, **{k: v for k, v in fields.items() if v is not None}}, where)
 
 
 def _check_types(table: Mapping[str, Any], known: Mapping[str, type], where: str) -> None:

@@ -54,10 +54,10 @@ class Remote:
         self._beats: asyncio.Task[None] | None = None
         self._closing = False
 
-    async def start(self, python: str) -> None:
-        """Start the supervisor; raises EnvError."""
+    async def start(self, python: str, verb: str = "supervise") -> None:
+        """Start the agent with a verb: the supervisor, if not another; raises EnvError."""
         try:
-            await asyncio.to_thread(self._open, python)
+            await asyncio.to_thread(self._open, python, verb)
         except BaseException as error:
             self._lose(str(error) or type(error).__name__)
             raise
@@ -117,7 +117,7 @@ class Remote:
 
     # ---- the connection
 
-    def _open(self, python: str) -> None:
+    def _open(self, python: str, verb: str) -> None:
         import paramiko  # noqa: PLC0415 - see connect
 
         try:
@@ -126,7 +126,7 @@ class Remote:
                 raise EnvError(f"host {self.host} closed the connection")
             channel = transport.open_session(timeout=CALL_TIMEOUT_S)
             channel.settimeout(BEAT_S)
-            channel.exec_command(from_stdin(python, "supervise"))
+            channel.exec_command(from_stdin(python, verb))
             self._channel = channel
             self._send(archive())
         except (OSError, EOFError, paramiko.SSHException) as error:
@@ -227,8 +227,22 @@ class Remote:
             await asyncio.sleep(BEAT_S)
 
 
-def clean(host: Host, python: str, what: Mapping[str, Any]) -> dict[str, Any]:
+def clean(
+    host: Host,
+    python: str,
+    what: Mapping[str, Any],
+    *,
+    verb: str = "supervise",
+    do: str = "clean",
+) -> dict[str, Any]:
     """Undo from outside what a run did on a host: see the supervisor's ``clean``.
+
+    Args:
+        host: The host.
+        python: Its Python.
+        what: What the order takes.
+        verb: Of the agent that is started for that.
+        do: The order.
 
     Raises:
         EnvError: The host cannot be reached, or something is still there.
@@ -237,8 +251,8 @@ def clean(host: Host, python: str, what: Mapping[str, Any]) -> dict[str, Any]:
     async def tidy() -> dict[str, Any]:
         remote = Remote(host, await asyncio.to_thread(connect, host))
         try:
-            await remote.start(python)
-            return await remote.call("clean", **what)
+            await remote.start(python, verb)
+            return await remote.call(do, **what)
         finally:
             await remote.close()
 

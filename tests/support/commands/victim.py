@@ -66,6 +66,19 @@ class Victim:
         """Where it is stored; raises UsageError when it has no folder yet."""
         return Store(self.folder / "store").resolve("latest")
 
+    @property
+    def pid(self) -> int:
+        """Its pid."""
+        return self._process.pid
+
+    def wait(self) -> int:
+        """Wait until it ends by itself; its exit code."""
+        return self._process.wait(TIMEOUT_S)
+
+    def stop(self) -> None:
+        """Have it stand still: what happens from now on it does not notice."""
+        self._process.send_signal(signal.SIGSTOP)
+
     def send(self, number: signal.Signals) -> int:
         """Signal it and wait for its end; returns its exit code."""
         self._installed = [e for path in journals(self.state) for e in read_journal(path)[1]]

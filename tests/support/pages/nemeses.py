@@ -24,6 +24,7 @@ from tests.support.pages.docs import REMARK, page, row
 SNAPSHOTS = "metadata.log.max.record.bytes.between.snapshots"
 RETENTION = "metadata.max.retention.bytes"
 ANYWHERE = Address("10.0.0.1", 9093)
+ATTACHED = "attached"
 SYSTEMS = {"kraft": Kraft, "kafka": Kafka}
 
 
@@ -33,7 +34,7 @@ def nemeses_page() -> str:
 
 
 def _lines() -> Iterator[str]:
-    names = [SIM, *(name for name in environments.names() if name != SIM)]
+    names = [SIM, *(name for name in environments.names() if name not in (SIM, ATTACHED))]
     cells = {name: _in_simulation() if name == SIM else _in_environment(name) for name in names}
     cells |= {
         f"{name}, Kafka": _in_environment(name, "kafka")
@@ -44,7 +45,8 @@ def _lines() -> Iterator[str]:
     yield "says what the fault's own `available` and the environment say. `--nemesis all` and"
     yield "families leave out what cannot be had; one that is named all the same is skipped, and"
     yield "the report says so. The last columns are of the same cluster of Apache Kafka's nodes."
-    yield "Hosts are taken to have the tools that `krucible doctor` asks for."
+    yield "Hosts are taken to have the tools that `krucible doctor` asks for. What a cluster that"
+    yield "somebody else started may be given, its own file says: [attach.md](attach.md)."
     yield ""
     yield row(("nemesis", "family", *cells))
     yield "|---" * (len(cells) + 2) + "|"

@@ -1,0 +1,1 @@
+"""A cluster that somebody else started, as a system under test."""

@@ -1,0 +1,65 @@
+"""Runs on a cluster of Apache Kafka's that the test started by itself, outside of any run."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.systems.kafka.distribution import KafkaDist
+from harness.verdict import EXIT_UNKNOWN, EXIT_VALID
+from tests.support.attached.cluster import Foreign, foreign
+from tests.support.commands.process import journals, krucible, run
+from tests.support.commands.victim import running
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+PLAY = "[clients]\nplay_brokers = true"
+GUARD = "no_leader_s = 60\nunder_replicated_s = 90\nunreachable_s = 90"
+OPTIONS = {"workload": "producer-ids", "rate": 30, "concurrency": 4}
+
+
+@pytest.fixture(scope="module")
+def cluster(kafka: KafkaDist, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
+    with foreign(tmp_path_factory.mktemp("foreign"), kafka) as found:
+        yield found
+
+
+def test_faults_are_judged_and_the_cluster_is_left_as_it_was(
+    cluster: Foreign, tmp_path: Path
+) -> None:
+    file = cluster.attach({1: ("pause", "kill"), 2: ("kill",)}, guard=GUARD, more=PLAY)
+    before = cluster.identities()
+    ran = run(tmp_path, attach=file, time_limit=8, seed=3, nemesis="pause,kill", **OPTIONS)
+    assert ran.code in (EXIT_VALID, EXIT_UNKNOWN), ran.explain()
+    assert ran.summary["ops"]["ok"] > 0
+    hit = {
+        (op.value["nemesis"], *op.value["targets"])
+        for op in ran.nemesis_ops("inject", "outcome")
+        if op.value["outcome"] == "installed"
+    }
+    assert {fault for fault, *_ in hit} == {"pause", "kill"}, ran.explain()
+    assert {node for _, *nodes in hit for node in nodes} <= {"n1", "n2"}
+    told = json.loads((ran.run_dir.path / "attached.json").read_text())
+    assert not [left for left in told["left_behind"] if "could not" in left]
+    after = cluster.identities()
+    assert {id_ for id_ in before if before[id_] != after[id_]} <= {1, 2}
+    cluster.await_well()
+
+
+@pytest.mark.long
+def test_a_killed_harness_leaves_every_node_as_it_was(cluster: Foreign, tmp_path: Path) -> None:
+    allow = dict.fromkeys(cluster.members, ("pause", "kill", "stop"))
+    file = cluster.attach(allow, guard=GUARD, more=PLAY)
+    options = {"attach": file, "time-limit": 90, "seed": 2, "pace": "lasting", **OPTIONS}
+    with running(tmp_path, options) as victim:
+        victim.until_said("(pause|kill|stop) installed")
+        victim.send(signal.SIGKILL)
+        cluster.await_well()
+        healed = krucible(tmp_path, "heal")
+        assert healed.code == 0, healed.explain()
+        assert journals(victim.state) == []
+        assert "T" not in set(map(cluster.state, cluster.members))
