@@ -82,7 +82,7 @@ class ListOps:
                     )
                     return op.with_(type="ok", value=found)
                 case "local-read":
-                    found = await self._look(TOPIC_PREFIX + op.key)
+                    found = await self._look(self._topic(str(op.key)))
                     return op.with_(type="ok", value=found)
                 case _:
                     raise AssertionError(f"list-append has no op {op.f!r}")

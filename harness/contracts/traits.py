@@ -21,10 +21,12 @@ Settings = Mapping[str, str]
 # What a client's read shows. LINEARIZABLE: all that was acknowledged before it was asked for.
 # BY_NODE: the own image of the node that was asked, which is some prefix of the committed log and
 # only grows while its process lives. When such a system has recovered (``await_recovery``), reads
-# show all that was acknowledged before that.
-Reads = Literal["linearizable", "monotonic-by-node"]
+# show all that was acknowledged before that. AT_REST: the same, of nodes whose events nobody sees:
+# only reads after the recovery can be judged, and so these are asked of the controller.
+Reads = Literal["linearizable", "monotonic-by-node", "linearizable-at-rest"]
 LINEARIZABLE: Final = "linearizable"
 BY_NODE: Final = "monotonic-by-node"
+AT_REST: Final = "linearizable-at-rest"
 
 
 def _takes_all(_: object) -> None:
@@ -72,7 +74,8 @@ class SystemTraits:
         settings: The settings that all its runs have unless they are given others; stored, so that
             a replay has them, too.
         reads: What a read promises; with "monotonic-by-node" a workload's ``reads`` are asked of
-            the client's own node, as ``local-`` ops.
+            the client's own node, as ``local-`` ops, with "linearizable-at-rest" those of its
+            main phase.
         simulated: What it says of its simulated runs in the place of all this; None: the same.
         narrowed: What it says of runs with such settings in the place of all this; None: the same.
             It is not asked about settings that ``check_settings`` refuses.

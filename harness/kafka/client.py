@@ -157,9 +157,13 @@ class KafkaClient:
     async def describe(self, name: str) -> TopicView | None:
         """Id, partitions and settings of a topic as they were together at one moment.
 
+        Where controllers do not answer Metadata, by a lookout; true only when nothing is written.
+
         The settings take a second request, so the id is looked at again after it: a topic with
         the same id before and after was there in between, and ids are never used twice.
         """
+        if self._cluster.lookouts:
+            return (await self.describe_local(name))[1]
         async with bounded():
             return await self._route.at_controller(
                 lambda connection: _describe(connection, self._cluster.prefix + name), deadline_s()

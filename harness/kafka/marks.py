@@ -26,7 +26,7 @@ CLIENT_METRICS: Final = 16  # type of a resource
 NAME: Final = "krucible"
 SETTING: Final = "interval.ms"
 FIRST: Final = 100  # the least that Kafka takes
-SET: Final = 0  # config operation
+SET, DELETE = 0, 1  # config operations
 POLL_S: Final = 0.05
 
 
@@ -49,11 +49,23 @@ async def show_all(cluster: Cluster, nodes: Iterable[str], number: int, by_s: fl
     return all(await asyncio.gather(*(_shown(cluster, name, value, by_s) for name in names)))
 
 
-async def _written(cluster: Cluster, homes: tuple[str, ...], value: str, by_s: float) -> bool:
-    """Write by way of each node in turn; it may be written more than once."""
-    change = AlterableConfig(name=SETTING, config_operation=i8(SET), value=value)
+async def remove(cluster: Cluster, by_s: float) -> bool:
+    """Take the mark away, by way of any node; whether that was done by then."""
+    return await _written(cluster, tuple(cluster.addresses), None, by_s)
+
+
+def _name(cluster: Cluster) -> str:
+    return cluster.prefix + NAME
+
+
+async def _written(
+    cluster: Cluster, homes: tuple[str, ...], value: str | None, by_s: float
+) -> bool:
+    """Write by way of each node in turn; it may be written more than once. None: delete it."""
+    operation = i8(DELETE if value is None else SET)
+    change = AlterableConfig(name=SETTING, config_operation=operation, value=value)
     resource = AlterConfigsResource(
-        resource_type=i8(CLIENT_METRICS), resource_name=NAME, configs=(change,)
+        resource_type=i8(CLIENT_METRICS), resource_name=_name(cluster), configs=(change,)
     )
     wanted = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
 
@@ -77,7 +89,9 @@ async def _written(cluster: Cluster, homes: tuple[str, ...], value: str, by_s: f
 
 async def _shown(cluster: Cluster, node: str, value: str, by_s: float) -> bool:
     asked = DescribeConfigsResource(
-        resource_type=i8(CLIENT_METRICS), resource_name=NAME, configuration_keys=(SETTING,)
+        resource_type=i8(CLIENT_METRICS),
+        resource_name=_name(cluster),
+        configuration_keys=(SETTING,),
     )
     question = DescribeConfigsRequest(
         resources=(asked,), include_synonyms=False, include_documentation=False

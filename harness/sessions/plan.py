@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.contracts.abilities import Simulated
 from harness.contracts.nemesis import Fault, Nemesis
-from harness.contracts.traits import LINEARIZABLE, Reads
+from harness.contracts.traits import AT_REST, LINEARIZABLE, Reads
 from harness.contracts.workload import LOCAL, Workload
 from harness.errors import UsageError
 from harness.faults import schedule
@@ -110,7 +110,7 @@ def of_reads(workload: Workload, promise: Reads) -> Workload:
     return replace(
         workload,
         generator=map_ops(local, workload.generator),
-        final_generator=None if final is None else map_ops(local, final),
+        final_generator=final if final is None or promise == AT_REST else map_ops(local, final),
     )
 
 

@@ -11,6 +11,7 @@ from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 
 from harness.contracts.clients import Outcome
 from harness.contracts.environment import Address
+from harness.kafka import marks
 from harness.kafka.broker import FIRST_ID
 from harness.kafka.client import KafkaClient
 from harness.kafka.route import Cluster, Route, deadline_s, no_error, request
@@ -18,23 +19,31 @@ from harness.kafka.survey import topics_of
 from node.wire.network import Caller
 
 ASK_S: Final = 3.0
+MARK_S: Final = 5.0
 GAP: Final = 20  # ids in a row that nobody has: no client played a later one
 AT_A_TIME: Final = 8
 NOT_REGISTERED: Final = "broker-id-not-registered"
 
 
-async def leave(cluster: Cluster, ask: Sequence[Address], *, plays: bool) -> list[str]:
-    """Delete the run's topics, unregister the brokers that its clients played.
+async def leave(
+    cluster: Cluster, ask: Sequence[Address], *, plays: bool, marked: bool
+) -> list[str]:
+    """Delete the run's topics and mark, unregister the brokers that its clients played.
 
     Args:
         cluster: The cluster, with the run's prefix.
         ask: Who tells of the topics: brokers.
         plays: Whether clients played brokers.
+        marked: Whether there may be a mark (``harness.kafka.marks``).
 
     Returns:
         What stays, in sentences.
     """
     stays = await _delete_topics(cluster, ask)
+    if marked and not await marks.remove(cluster, asyncio.get_running_loop().time() + MARK_S):
+        stays.append(
+            f"the client metrics resource {cluster.prefix}{marks.NAME} could not be deleted"
+        )
     if plays:
         stays += await _unregister(cluster)
         stays.append("the producer ids and broker epochs that were handed out stay handed out")

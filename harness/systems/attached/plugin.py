@@ -15,10 +15,10 @@ from typing import Final
 from harness.contracts.clients import RegisterClient, TopicClient
 from harness.contracts.environment import Address, Environment
 from harness.contracts.system import Role
-from harness.contracts.traits import SystemTraits
+from harness.contracts.traits import AT_REST, BY_NODE, SystemTraits
 from harness.envs.attached.plugin import AttachedHosts
 from harness.errors import EnvError, NodeStartError
-from harness.kafka import quorum
+from harness.kafka import marks, quorum
 from harness.kafka.client import KafkaClient
 from harness.kafka.quorum import QuorumView
 from harness.kafka.route import Cluster
@@ -56,16 +56,17 @@ def _narrowed(settings: Mapping[str, str]) -> SystemTraits:
     kind = settings.get(SYSTEM)
     if kind is None:  # nobody has looked at a cluster
         return ATTACHED_TRAITS
-    able = systems.traits(kind).with_settings({}).workloads
+    of = systems.traits(kind).with_settings({})
     fit = {
         name
-        for name in (workloads.names() if able is None else able)
+        for name in (workloads.names() if of.workloads is None else of.workloads)
         if workloads.traits(name).prefixed
         and (settings.get(PLAY) == "true" or not workloads.traits(name).plays_brokers)
     }
     return replace(
         ATTACHED_TRAITS,
         workloads=frozenset(fit),
+        reads=AT_REST if of.reads == BY_NODE else of.reads,
         versions={"attached": kind, "cluster": settings.get(CLUSTER, "?")},
     )
 
@@ -86,6 +87,7 @@ class Attached:
         self._run_dir = run_dir
         self._roles: dict[str, Role] = {}
         self._left: list[str] = []
+        self._marks = 0
         self._watching: Guard | None = None
         self._network = Sockets()
         self._places: Mapping[str, Place] = {}
@@ -122,7 +124,10 @@ class Attached:
         brokers = self._brokers()
         plays = workloads.traits(self._spec.workload).plays_brokers
         self._left = await leave(
-            self.cluster(), brokers or list(self.cluster().addresses.values()), plays=plays
+            self.cluster(),
+            brokers or list(self.cluster().addresses.values()),
+            plays=plays,
+            marked=self._marks > 0,
         )
         self._write()
 
@@ -140,8 +145,21 @@ class Attached:
         write_json(self._run_dir.path / FILE, told)
 
     async def await_recovery(self, timeout_s: float) -> bool:
-        """Wait until one leader is there and all nodes have fetched what it has committed."""
-        return await self._await_caught_up(timeout_s, since_now=True)
+        """Wait until one leader is there and all nodes have fetched what it has committed.
+
+        Where the final reads are a node's own, until each shows all of that, too.
+        """
+        by_s = asyncio.get_running_loop().time() + timeout_s
+        if not await self._await_caught_up(timeout_s, since_now=True):
+            return False
+        if not self._is_marked:
+            return True
+        self._marks += 1
+        return await marks.show_all(self.cluster(), self.nodes, self._marks, by_s)
+
+    @property
+    def _is_marked(self) -> bool:
+        return systems.traits(self.name).of(self._spec).reads == AT_REST
 
     async def until_unsafe(self) -> str:
         """See ``Guarded``."""
@@ -193,6 +211,7 @@ class Attached:
             network=self._network,
             id=self._spec.settings.get(CLUSTER, ""),
             prefix=f"krucible-{self._run_dir.id}-",
+            lookouts=self._lookouts(),
         )
 
     def register_client(self) -> RegisterClient:
@@ -222,6 +241,12 @@ class Attached:
     def name_of(self, node_id: int) -> str | None:
         """The name of the node of that id; None when the run knows none."""
         return next((name for name, place in self._places.items() if place.id == node_id), None)
+
+    def _lookouts(self) -> tuple[str, ...]:
+        """The brokers, where only they answer Metadata."""
+        if not self._is_marked:
+            return ()
+        return tuple(name for name, place in self._places.items() if place.controller is None)
 
     def _brokers(self) -> list[Address]:
         return [place.broker for place in self._places.values() if place.broker is not None]
