@@ -31,6 +31,7 @@ from nemesis.common.restarts import restart
 from nemesis.common.targets import fault_rng
 from nemesis.common.turns import in_turn
 
+BACK_S = 20.0  # from the heal's begin until the last node begins to go back; others stay
 _POLL_S = 0.01
 
 
@@ -56,7 +57,7 @@ class RollingUpgrade:
     """Restart one node after the other with another release on its disk.
 
     It goes on until all have it, or the fault is over. Heal takes them back in the opposite order,
-    one at a time, unless they ``stay``.
+    one at a time, unless they ``stay``; on a slow host those stay for which its time is over.
 
     Params: ``stays``; ``pause_ms`` between a node's start and the next one's end.
     """
@@ -90,7 +91,9 @@ class RollingUpgrade:
         while not undo.seen and not undo.task.done():  # noqa: ASYNC110 - as elsewhere
             await asyncio.sleep(_POLL_S)
         if not undo.seen:
-            await undo.task  # it raises what went wrong
+            await undo.task  # it raises what went wrong, or its turn did not come
+            claims.release(cluster, fault.id, [(PROCESS, node) for node in undo.pids])
+            return Injection("skipped", reason="another node is between two releases")
         nodes = list(undo.pids)
         how = {"saw": "targets", "target": "all", "nodes": nodes, "release": undo.release}
         evidence = (how, *undo.seen[0])
@@ -103,6 +106,8 @@ class RollingUpgrade:
         undo = injection.undo
         if not isinstance(undo, _Undo) or undo.task is None:
             raise HarnessError(f"fault {fault.id} left nothing for rolling-upgrade to heal")
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + BACK_S
         undo.over.set()
         await asyncio.wait((undo.task,))
         ended = undo.task.exception()
@@ -112,7 +117,8 @@ class RollingUpgrade:
         back: list[Mapping[str, Any]] = []
         if not fault.params.get("stays"):
             for node in reversed(upgraded):
-                back += await _go(fault, node, undo.before[node], cluster)
+                if loop.time() < until_s:
+                    back += await _go(fault, node, undo.before[node], cluster, must=True)
         seen = await restart(undo.pids, cluster)  # however it ended
         claims.release(cluster, fault.id, [(PROCESS, node) for node in undo.pids])
         return {
@@ -153,7 +159,10 @@ async def _roll(fault: Fault, undo: _Undo, pause_ms: int, cluster: Cluster) -> N
     for node in undo.pids:
         if undo.over.is_set():
             return
-        undo.seen.append(await _go(fault, node, undo.release, cluster))
+        seen = await _go(fault, node, undo.release, cluster)
+        if not seen:
+            return
+        undo.seen.append(seen)
         try:
             async with asyncio.timeout(pause_ms / 1e3):
                 await undo.over.wait()
@@ -161,7 +170,9 @@ async def _roll(fault: Fault, undo: _Undo, pause_ms: int, cluster: Cluster) -> N
             continue
 
 
-async def _go(fault: Fault, node: str, release: str, cluster: Cluster) -> list[Mapping[str, Any]]:
+async def _go(
+    fault: Fault, node: str, release: str, cluster: Cluster, *, must: bool = False
+) -> list[Mapping[str, Any]]:
     """Take one node over to a release; what was seen."""
     pid = cluster.environment.process(node).pid
-    return await change(fault, {node: pid}, {node: release}, cluster)
+    return await change(fault, {node: pid}, {node: release}, cluster, must=must)

@@ -83,6 +83,9 @@ class Upgrade:
             {node: system.node_release(node) for node in wanted},
         )
         seen = await change(fault, undo.pids, wanted, cluster)
+        if not seen:
+            claims.release(cluster, fault.id, [(PROCESS, node) for node in wanted])
+            return Injection("skipped", reason="another node is between two releases")
         evidence = (taken.evidence(), *seen)
         if (why := why_not_changed(seen)) is not None:
             return Injection("failed", tuple(wanted), why, evidence, undo)
@@ -97,6 +100,6 @@ class Upgrade:
         if fault.params.get("stays"):
             seen: list[Mapping[str, Any]] = [await restart(pids, cluster)]
         else:
-            seen = await change(fault, pids, undo.releases, cluster)
+            seen = await change(fault, pids, undo.releases, cluster, must=True)
         claims.release(cluster, fault.id, [(PROCESS, node) for node in undo.pids])
         return {"seen": seen, "releases": installed_releases(undo.pids, cluster)}

@@ -17,8 +17,10 @@ from nemesis.common.hosts import has, needs_kill
 from nemesis.common.leaving import GONE_S, end_late, leave
 from nemesis.common.restarts import restart
 
-SAID_S: Final = 10.0  # for a log to arrive from another host
-TURN_S: Final = 120.0  # for another node that changes its release: JVMs are slow on a busy host
+# A fault is installed, and healed, in a minute at most; JVMs start slowly on a busy host.
+TURN_S: Final = 12.0  # for another fault that has a node between two releases
+START_S: Final = 20.0  # for a process to answer: a heal looks after one that is slower
+SAID_S: Final = 5.0  # for a log to arrive from another host
 CHANGE: Final = ("release", "*")  # what the fault holds whose nodes are between two releases
 _POLL_S: Final = 0.05
 
@@ -46,21 +48,29 @@ def releasing(cluster: Cluster) -> Releases:
 
 
 async def change(
-    fault: Fault, pids: Mapping[str, int | None], releases: Mapping[str, str], cluster: Cluster
+    fault: Fault,
+    pids: Mapping[str, int | None],
+    releases: Mapping[str, str],
+    cluster: Cluster,
+    *,
+    must: bool = False,
 ) -> list[Mapping[str, Any]]:
     """End processes in good order, and start others of these releases; returns what was seen.
 
-    One fault does so at a time, as operators do. A node stays what it is where it may not go over
-    any more, for a level of a feature was finalised that the release does not know.
+    One fault does so at a time, as operators do; nothing is done and seen when its turn does not
+    come, unless it ``must``. A node stays what it is where it may not go over any more, for a level
+    of a feature was finalised that the release does not know.
 
     Args:
         fault: Whose work it is.
         pids: The nodes, with the pid of the process that each has; None: it is down.
         releases: To which release each of them goes.
         cluster: Where.
+        must: It is a heal, and other faults have had their time.
     """
-    if not await claims.claim_when_free(cluster, fault.id, CHANGE, timeout_s=TURN_S):
-        raise HarnessError(f"another fault has changed a node's release for {TURN_S:g} s")
+    came = await claims.claim_when_free(cluster, fault.id, CHANGE, timeout_s=TURN_S)
+    if not (came or must):
+        return []
     try:
         return await _change(pids, releases, cluster)
     finally:
@@ -81,7 +91,7 @@ async def _change(
             system.install(node, release)
         elif release != before[node]:
             kept.append(node)
-    back = await restart(pids, cluster)
+    back = await _started(pids, cluster)
     told = {
         "before": before,
         "wanted": dict(releases),
@@ -90,6 +100,16 @@ async def _change(
         "says": await said(pids, cluster),
     }
     return [*left, {"saw": "releases", **told, "killed": late, **back}]
+
+
+async def _started(pids: Mapping[str, int | None], cluster: Cluster) -> dict[str, Any]:
+    """Start those that are down; one that does not answer in time is there, and its heal's."""
+    try:
+        async with asyncio.timeout(START_S):
+            return await restart(pids, cluster)
+    except TimeoutError:
+        slow = dict.fromkeys(pids, f"no answer within {START_S:g} s")
+        return {"restarted": list(pids), "failed_to_start": slow, "nodes": []}
 
 
 async def said(nodes: Iterable[str], cluster: Cluster) -> dict[str, str | None]:

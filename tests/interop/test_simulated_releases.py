@@ -27,6 +27,7 @@ from harness.systems.kafka.distribution import (
 )
 from harness.systems.kafka.plugin import check_settings
 from harness.systems.kafka.releases import DEFAULT, KNOWN, UPGRADE, VERSION, Release
+from harness.systems.nodes.levels import METADATA_SETTING
 
 pytestmark = pytest.mark.slow
 
@@ -167,6 +168,24 @@ def test_nodes_go_over_to_another_release_and_back(
         (before,), (after,) = seen["before"].values(), seen["after"].values()
         assert {before, after} == {release, later}
         assert [node["answered"] for node in seen["nodes"]] == [True]
+
+
+@pytest.mark.long
+def test_levels_are_finalised_on_the_way_and_no_node_goes_back_behind_them(tmp_path: Path) -> None:
+    fetched("3.9.2", DEFAULT)
+    versions = ("--kafka-version", "3.9.2", "--set", f"{UPGRADE}={DEFAULT}", "--time-limit", "12")
+    faults = ("--nemesis", "rolling-upgrade,finalize", "--workload", "producer-ids")
+    for told in twice(tmp_path, *versions, "--set", f"{METADATA_SETTING}=3.8", *faults):
+        assert told["system"] == "valid", told["anomalies"]
+    raised = []
+    for path in (tmp_path / "once").glob("*/2*/history.jsonl"):
+        for op in map(json.loads, path.read_text().splitlines()):
+            fault = op["value"]
+            if op["f"] == "heal" and fault.get("nemesis") == "finalize" and "evidence" in fault:
+                seen = fault["evidence"]
+                raised.append(seen["feature"])
+                assert set(seen["finalized"].values()) == {seen["asked"]}, fault
+    assert raised
 
 
 def test_an_upgrade_fits_where_there_are_releases() -> None:

@@ -39,7 +39,7 @@ CONTROLLER_HEAP_MB = 96
 BROKER_HEAP_MB = 256  # its log cleaner alone takes 128
 
 _FETCH_TIMEOUT_S = 300
-_START_TIMEOUT_S = 60
+_START_TIMEOUT_S = 180  # of a JVM whose classes are read for the first time, on a busy host
 _QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xlog:disable")
 _LEAVES_NOTHING = ("-XX:-UsePerfData",)  # a file in /tmp, which stays there when it is killed
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from harness import seeds
-from harness.contracts.abilities import Finalizes, Releases, Topics
-from harness.contracts.clients import RegisterClient, TopicClient
+from harness.contracts.abilities import Finalizes, LevelChange, Releases, Topics
+from harness.contracts.clients import Outcome, RegisterClient, TopicClient
 from harness.contracts.environment import Environment
 from harness.contracts.hosts import AsksJvms, BringsJava, MountsDisks
 from harness.contracts.traits import BY_NODE, SystemTraits
@@ -30,7 +30,7 @@ from harness.kafka.client import KafkaClient
 from harness.kafka.fleet import Fleet
 from harness.kafka.route import Cluster
 from harness.registry import systems
-from harness.spec import RunSpec
+from harness.spec import SIM, RunSpec
 from harness.store.folder import RunDir
 from harness.systems.kafka import agent, bugs
 from harness.systems.kafka import distribution as kafka_dist
@@ -61,6 +61,7 @@ from harness.systems.kafka.releases import (
     releases_of,
 )
 from harness.systems.kafka.simulated.jvm import missing
+from harness.systems.kafka.simulated.registration import register_controllers
 from harness.systems.kafka.simulated.sites import (
     INSTALLED,
     OF_CONTROLLERS,
@@ -222,6 +223,8 @@ def _known_levels(line: Line) -> dict[str, int]:
 
 def why_not(ability: type, spec: RunSpec) -> str | None:
     """Tell why nodes of such a run have not an ability, though the class has; None when they do."""
+    if ability is Finalizes and spec.env == SIM and spec.workload in OF_RAFT_ALONE:
+        return "above the raft client alone nothing is finalised"
     if ability is Finalizes and len(all_releases(spec.settings)) > 1:
         latest = max(latest_level(release.line) for release in all_releases(spec.settings))
         told = f"no release of the run knows more than {level_name(metadata_version(spec))}"
@@ -390,6 +393,28 @@ class Kafka(KraftNodes):
         if self._runs(node):
             raise EnvError(f"{node} runs, and keeps its release")
         self._installed[node] = release
+
+    async def finalize(self, feature: str, level: int, *, timeout_s: float) -> LevelChange:
+        """As any; controllers that are simulated are registered before."""
+        if isinstance(self._env, Sim):
+            by_s = asyncio.get_running_loop().time() + timeout_s / 2
+            rng = seeds.rng(self._spec.seed, "registered", feature, level)
+            theirs = [n for n in self.voters if n not in nodes_of_ours(self._spec.settings)]
+            known = {self._node[n].id: _known_levels(line_of(self.node_release(n))) for n in theirs}
+            try:
+                await register_controllers(self.cluster(), known, rng, by_s)
+            except Outcome as outcome:
+                return LevelChange(done=False, detail=f"not registered: {outcome.error}")
+        return await super().finalize(feature, level, timeout_s=timeout_s)
+
+    async def finalized(self, node: str) -> Mapping[str, int] | None:
+        """As any; the kraft.version of simulated nodes is that in their logs."""
+        told = await super().finalized(node)
+        if told is None or not isinstance(self._env, Sim):
+            return told
+        records = (record for batch in self.stored_log(node) for record in batch.records)
+        levels = [r["fields"]["level"] for r in records if r["type"] == "KRaftVersion"]
+        return {**told, KRAFT_VERSION: levels[-1]} if levels else told
 
     async def setup(self) -> None:
         """Find Kafka, or fetch it; then as any system of KRaft nodes."""

@@ -24,6 +24,7 @@ NATIVE: Final = frozenset(
         ApiKey.CONTROLLER_REGISTRATION,
         ApiKey.CREATE_TOPICS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.UPDATE_FEATURES,
     }
 )
 

@@ -164,6 +164,7 @@ class KafkaProcess:
         self._inputs: list[bytes] = []
         self._in_turn = False
         self._is_over = False
+        self._features = Features({}, {}, -1)  # finalised ones, of the newest image
         self.epoch = 0  # of the leader that it has heard of
         self._stopped: asyncio.Future[None] | None = None
         self.machine = stack.make(self)
@@ -175,7 +176,7 @@ class KafkaProcess:
             apis=_served(stack.release.apis, self._raw_apis, self.machine.apis),
             on_reject=lambda peer, reason: log.warning("closed %s:%s: %s", *peer, reason),
             tls=None,
-            features=lambda: Features({}, {}, -1),
+            features=lambda: self._features,
             raw=self._raw,
         )
 
@@ -315,7 +316,9 @@ class KafkaProcess:
         """Tell of an image that Kafka's MetadataLoader has published, by our digest of it."""
         _, is_full, epoch, end, _, data = item
         records = list(map(decode_record, unpack_values(data)))
-        digest = image_of_records(records, end).digest
+        image = image_of_records(records, end)
+        digest = image.digest
+        self._features = Features({}, dict(image.features), end - 1)
         self.trace("image", epoch, off=end, digest=digest, kind=FULL if is_full else DELTA)
 
     def _wait(self, wait_ms: int) -> None:

@@ -28,6 +28,8 @@ import org.apache.kafka.common.message.IncrementalAlterConfigsResponseData;
 import org.apache.kafka.common.message.RequestHeaderData;
 import org.apache.kafka.common.message.UnregisterBrokerRequestData;
 import org.apache.kafka.common.message.UnregisterBrokerResponseData;
+import org.apache.kafka.common.message.UpdateFeaturesRequestData;
+import org.apache.kafka.common.message.UpdateFeaturesResponseData;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.Errors;
@@ -204,6 +206,10 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         if (request instanceof ControllerRegistrationRequestData asked) {
             return done(key, () -> controller.registerController(context(), asked)).handle((reply, e) ->
                 new ControllerRegistrationResponseData().setErrorCode(code(e)).setErrorMessage(e == null ? null : message(e)));
+        }
+        if (request instanceof UpdateFeaturesRequestData asked) {
+            return done(key, () -> controller.updateFeatures(context(), asked)).handle((reply, e) ->
+                e == null ? reply : new UpdateFeaturesResponseData().setErrorCode(code(e)).setErrorMessage(message(e)));
         }
         if (request instanceof UnregisterBrokerRequestData asked) {
             return done(key, () -> controller.unregisterBroker(context(), asked.brokerId())).handle((reply, e) ->
