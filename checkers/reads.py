@@ -76,7 +76,7 @@ def reads(run: RunData) -> CheckResult:
         NAME,
         Valid.INVALID if anomalies else verdict,
         tuple(anomalies),
-        checked={"S34": len(writes), "local-reads": local.checked},
+        checked={"S34": len(writes), "C8": local.checked, "L8": local.late},
         reason=reason,
     )
 

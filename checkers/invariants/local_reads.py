@@ -222,6 +222,7 @@ class LocalReads:
     slack_ns: int = 0
     recovered: tuple[int, int] | None = None  # when, and the end of what was committed by then
     checked: int = 0
+    late: int = 0  # of them, those that were asked for after the recovery
 
     def judge(self, looks: Sequence[Look]) -> Iterator[Anomaly]:
         """Tell what is wrong with them. O(n log n), and a search among a topic's versions."""
@@ -239,6 +240,7 @@ class LocalReads:
                 place += 1
             floor = floors.get(look.session, Floor())
             if self.recovered is not None and asked_ns > self.recovered[0]:
+                self.late += 1
                 floor = max(floor, Floor(self.recovered[1]), key=lambda each: each.end)
             wrong, at = self._judge(look, floor)
             if wrong is not None:

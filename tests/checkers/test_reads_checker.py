@@ -53,7 +53,7 @@ def test_reads_of_a_prefix_that_grows_are_valid() -> None:
         local(trace, value)
     result = judged(trace)
     assert (result.valid, result.anomalies) == (Valid.VALID, ())
-    assert result.checked == {"S34": 4, "local-reads": 5}
+    assert result.checked == {"S34": 4, "C8": 5, "L8": 0}
 
 
 def test_without_events_nothing_is_judged() -> None:
@@ -188,7 +188,8 @@ def test_a_node_that_has_all_after_the_recovery() -> None:
     local(trace, 3)  # before
     recovery(trace)
     local(trace, 4)
-    assert judged(trace, spec=BY_NODE).valid is Valid.VALID
+    result = judged(trace, spec=BY_NODE)
+    assert (result.valid, result.checked["L8"]) == (Valid.VALID, 1)
 
 
 # ---------------------------------------------------------------------- other things than registers
