@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from harness.systems.kafka import distribution as kafka_dist
 from harness.systems.kafka.distribution import KafkaDist, KafkaMissingError
+from tests.support.kafka.toolbox import Toolbox, toolbox
 from tests.support.kafka.tools import KafkaTools
 
 _MISSING = pytest.StashKey[str]()
@@ -26,10 +28,17 @@ def kafka(request: pytest.FixtureRequest) -> KafkaDist:
         pytest.skip(f"no Apache Kafka here: {error}")
 
 
+@pytest.fixture(scope="session")
+def box(kafka: KafkaDist, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolbox]:
+    """The JVM in which Kafka's tools run."""
+    with toolbox(kafka, tmp_path_factory.mktemp("toolbox")) as started:
+        yield started
+
+
 @pytest.fixture(scope="module")
-def tools(kafka: KafkaDist, tmp_path_factory: pytest.TempPathFactory) -> KafkaTools:
+def tools(kafka: KafkaDist, box: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> KafkaTools:
     """Kafka's command line tools."""
-    return KafkaTools(kafka, tmp_path_factory.mktemp("tools"))
+    return KafkaTools(kafka, tmp_path_factory.mktemp("tools"), box)
 
 
 @pytest.fixture(scope="module")

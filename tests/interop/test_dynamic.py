@@ -75,5 +75,6 @@ def test_kafkas_shell_reads_the_snapshots_of_either_kind(
         return mixed[node_id].snapshots
 
     newest = mixed.wait_for(snapshot, f"{node_id} takes a snapshot")[-1]
-    assert "configs" in tools.shell(newest, "ls", "/image").split()
-    assert "4.1-IV1" in tools.shell(newest, "cat", "/image/features/metadataVersion")
+    with tools.shell(newest) as ask:
+        assert "configs" in ask("ls /image").split()
+        assert "4.1-IV1" in ask("cat /image/features/metadataVersion")

@@ -189,22 +189,21 @@ def test_kafkas_shell_finds_in_our_snapshot_what_was_written(
 ) -> None:
     path = joined.of_kind("ours").snapshots[-1]
     image = read_snapshot(path).image
-    names = tools.shell(path, "ls", "/image/topics/byName").split()
-    assert sorted(names) == sorted(image.topics)
-    configs = tools.shell(path, "ls", "/image/configs").split()
-    assert sorted(configs) == sorted(["BROKER", *(f"TOPIC:{name}" for name in names)])
-    name = names[0]
-    assert tools.shell(path, "cat", f"/image/configs/TOPIC:{name}/retention.ms").split() == [
-        "7654321"
-    ]
-    state = image.topics[name].partitions[2]
-    told = tools.shell(path, "cat", f"/image/topics/byName/{name}/2")
-    assert f"PartitionRegistration(replicas={list(state.replicas)}, directories=[" in told
-    assert f"isr={list(state.isr)}, " in told
-    assert f"leader={state.leader}, leaderRecoveryState=RECOVERED, leaderEpoch=0, " in told
-    broker = tools.shell(path, "cat", "/image/cluster/brokers/7")
-    assert f"BrokerRegistration(id=7, epoch={image.brokers[7].epoch}, " in broker
-    assert "fenced=false" in broker
+    with tools.shell(path) as ask:
+        names = ask("ls /image/topics/byName").split()
+        assert sorted(names) == sorted(image.topics)
+        configs = ask("ls /image/configs").split()
+        assert sorted(configs) == sorted(["BROKER", *(f"TOPIC:{name}" for name in names)])
+        name = names[0]
+        assert ask(f"cat /image/configs/TOPIC:{name}/retention.ms").split() == ["7654321"]
+        state = image.topics[name].partitions[2]
+        told = ask(f"cat /image/topics/byName/{name}/2")
+        assert f"PartitionRegistration(replicas={list(state.replicas)}, directories=[" in told
+        assert f"isr={list(state.isr)}, " in told
+        assert f"leader={state.leader}, leaderRecoveryState=RECOVERED, leaderEpoch=0, " in told
+        broker = ask("cat /image/cluster/brokers/7")
+        assert f"BrokerRegistration(id=7, epoch={image.brokers[7].epoch}, " in broker
+        assert "fenced=false" in broker
 
 
 @pytest.mark.parametrize("joined", ["ours"], indirect=True)

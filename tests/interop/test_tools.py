@@ -216,4 +216,5 @@ def test_dump_tool_and_shell_read_our_snapshots(cluster: Cluster, tools: KafkaTo
         assert len(records) == head + len(snapshot_records(newest)) + tail
         assert records[-1].type == "SnapshotFooter"
     assert newest is not None
-    assert "configs" in tools.shell(newest, "ls", "/image").split()
+    with tools.shell(newest) as ask:
+        assert "configs" in ask("ls /image").split()

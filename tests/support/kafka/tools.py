@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.systems.kafka.distribution import KafkaDist
+from tests.support.kafka.shell import METADATA_SHELL, Ask, shell_of
+from tests.support.kafka.toolbox import Toolbox
 
 METADATA_QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 DUMP_LOG_SEGMENTS = "kafka.tools.DumpLogSegments"
-METADATA_SHELL = "org.apache.kafka.shell.MetadataShell"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
 
 _TIMEOUT_S = 180
-_LOOKS = 40  # of a second or two each; six were too few on a busy machine
-_HANGS = 6
-_LOOK_S = 45
-_NOT_THERE = ("No such file or directory", "Optional.empty")  # of an image without records
 _NUMBER = re.compile(r"-?\d+")
 _FIELD = re.compile(r"(\w+): (\S+)")
 _CONTENT = re.compile(
@@ -70,10 +66,11 @@ class DumpedRecord:
 
 @dataclass(frozen=True)
 class KafkaTools:
-    """Runs tools; each is a JVM of its own, half a second to a second."""
+    """Runs tools, by their main classes, in the JVM of a toolbox."""
 
     dist: KafkaDist
     folder: Path
+    box: Toolbox
 
     def run(
         self,
@@ -86,18 +83,10 @@ class KafkaTools:
 
         With ``succeeds`` None any exit code is right. Raises subprocess.TimeoutExpired.
         """
-        done = subprocess.run(
-            self.dist.argv(main, *arguments, log=self.folder / "tools.log"),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
-        said = f"{main} {' '.join(map(str, arguments))}\n{done.stdout}"
-        assert succeeds in (None, done.returncode == 0), said
-        return done.stdout
+        code, said = self.box.run(main, list(map(str, arguments)), timeout_s)
+        told = f"{main} {' '.join(map(str, arguments))}\n{said}"
+        assert succeeds in (None, code == 0), told
+        return said
 
     def quorum_status(self, where: str | Through) -> dict[str, str]:
         """``describe --status``: its lines, by title."""
@@ -131,28 +120,11 @@ class KafkaTools:
             *("--controller-directory-id", directory_id),
         )
 
-    def shell(self, snapshot: Path, *command: str) -> str:
-        """What MetadataShell prints for a command such as ``ls /image``, on a snapshot.
-
-        On a copy: it wants the lock of the directory that the snapshot lies in. And again while it
-        finds nothing: on a busy machine it looks before the image is published to itself, or waits
-        for ever, when it had loaded the last records before it read where they end.
-        """
-        place = self.folder / "shell" / "snapshots"
-        place.mkdir(parents=True, exist_ok=True)
-        copied = shutil.copy(snapshot, place / snapshot.name)
-        said, hangs = "", 0
-        for _ in range(_LOOKS):
-            try:
-                said = self.run(METADATA_SHELL, "--snapshot", copied, *command, timeout_s=_LOOK_S)
-            except subprocess.TimeoutExpired:
-                hangs += 1
-                if hangs == _HANGS:
-                    raise
-                continue
-            if said.strip() and not any(sign in said for sign in _NOT_THERE):
-                break
-        return said
+    def shell(self, snapshot: Path) -> AbstractContextManager[Ask]:
+        """MetadataShell on a snapshot, in a JVM of its own."""
+        folder = self.folder / "shell"
+        argv = self.dist.argv(METADATA_SHELL, log=self.folder / "shell.log")
+        return shell_of(argv, snapshot, folder)
 
     def dump(self, *segments: Path) -> list[DumpedBatch]:
         """DumpLogSegments with the decoder of metadata records."""
