@@ -10,35 +10,30 @@ import pytest
 
 from harness.systems.kafka import distribution as kafka_dist
 from harness.systems.kafka.distribution import KafkaDist, KafkaMissingError
-from tests.support.kafka.toolbox import Toolbox, toolbox
+from tests.support.kafka.toolbox import toolbox_of
 from tests.support.kafka.tools import KafkaTools
 
 _MISSING = pytest.StashKey[str]()
 
 
 @pytest.fixture(scope="session")
-def kafka(request: pytest.FixtureRequest) -> KafkaDist:
+def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaDist]:
     """Kafka from the cache, or fetched into it."""
     try:
-        return kafka_dist.fetch()
+        dist = kafka_dist.fetch()
     except KafkaMissingError as error:
         request.config.stash[_MISSING] = str(error)
         if os.environ.get(kafka_dist.REQUIRE_VARIABLE) == "1":
             pytest.fail(f"{kafka_dist.REQUIRE_VARIABLE}=1, but {error}", pytrace=False)
         pytest.skip(f"no Apache Kafka here: {error}")
-
-
-@pytest.fixture(scope="session")
-def box(kafka: KafkaDist, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolbox]:
-    """The JVM in which Kafka's tools run."""
-    with toolbox(kafka, tmp_path_factory.mktemp("toolbox")) as started:
-        yield started
+    yield dist
+    toolbox_of(dist).close()
 
 
 @pytest.fixture(scope="module")
-def tools(kafka: KafkaDist, box: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> KafkaTools:
+def tools(kafka: KafkaDist, tmp_path_factory: pytest.TempPathFactory) -> KafkaTools:
     """Kafka's command line tools."""
-    return KafkaTools(kafka, tmp_path_factory.mktemp("tools"), box)
+    return KafkaTools(kafka, tmp_path_factory.mktemp("tools"))
 
 
 @pytest.fixture(scope="module")

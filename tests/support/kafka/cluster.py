@@ -7,6 +7,7 @@ kind of each node. Everything here is synchronous: fixtures outlive a test's eve
 from __future__ import annotations
 
 import contextlib
+import io
 import shutil
 import signal
 import socket
@@ -19,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
+
 from harness.systems.kafka.distribution import (
     BROKER_HEAP_MB,
     CONTROLLER_HEAP_MB,
@@ -26,12 +29,14 @@ from harness.systems.kafka.distribution import (
     STORAGE_TOOL,
     KafkaDist,
 )
+from node.__main__ import main as node_main
 from node.core.messages import Batch, DescribeQuorumResponse
 from node.core.types import Endpoint
 from node.log.batch import iter_batches
 from node.log.layout import partition_dir, segment_base
 from node.wire.errors import WireError
 from tests.support.kafka.calls import broker_default, describe_quorum, set_broker_default
+from tests.support.kafka.toolbox import toolbox_of
 
 HOST = "127.77.202.1"
 CLUSTER_ID = "oF6mE8-pQ6ejdxVRWSZ1fA"
@@ -106,16 +111,10 @@ class Member(ABC):
         return "".join(f.read_text(errors="replace") for f in files if f.exists())
 
     def format(self, *options: str, cluster_id: str = CLUSTER_ID) -> None:
-        """Write the configuration and make the directory the node's own."""
+        """Write the configuration and make the directory the node's own, by its own tool."""
         self.configure()
-        done = subprocess.run(
-            self._format_argv(cluster_id, options),
-            capture_output=True,
-            text=True,
-            timeout=WAIT_S,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        code, said = self._format(cluster_id, options)
+        assert code == 0, said
 
     def configure(self) -> None:
         """Write the configuration."""
@@ -174,7 +173,8 @@ class Member(ABC):
         return [b for s in segments for b in iter_batches(s.read_bytes(), partial_tail=True)]
 
     @abstractmethod
-    def _format_argv(self, cluster_id: str, options: tuple[str, ...]) -> list[str]: ...
+    def _format(self, cluster_id: str, options: tuple[str, ...]) -> tuple[int, str]:
+        """The exit code of the tool, and what it says."""
 
     @abstractmethod
     def _run_argv(self) -> list[str]: ...
@@ -183,9 +183,9 @@ class Member(ABC):
 class KafkaMember(Member):
     """A node of Apache Kafka."""
 
-    def _format_argv(self, cluster_id: str, options: tuple[str, ...]) -> list[str]:
-        arguments = ("format", "-t", cluster_id, "-c", str(self.config), *options)
-        return self.dist.argv(STORAGE_TOOL, *arguments, log=self.folder / "format.log")
+    def _format(self, cluster_id: str, options: tuple[str, ...]) -> tuple[int, str]:
+        arguments = ["format", "-t", cluster_id, "-c", str(self.config), *options]
+        return toolbox_of(self.dist).run(STORAGE_TOOL, arguments, WAIT_S)
 
     def _run_argv(self) -> list[str]:
         broker = "broker" in self.properties["process.roles"]
@@ -197,14 +197,20 @@ class KafkaMember(Member):
 class OurMember(Member):
     """A node of ours."""
 
-    def _format_argv(self, cluster_id: str, options: tuple[str, ...]) -> list[str]:
-        return self._command("format", "--cluster-id", cluster_id, *options)
+    def _format(self, cluster_id: str, options: tuple[str, ...]) -> tuple[int, str]:
+        """The command, without a process of its own (``tests/node/processes`` has one)."""
+        arguments = ["format", "--config", str(self.config), "--cluster-id", cluster_id, *options]
+        said = io.StringIO()
+        with (
+            contextlib.redirect_stdout(said),
+            contextlib.redirect_stderr(said),
+            pytest.raises(SystemExit) as ended,
+        ):
+            node_main(arguments)
+        return int(ended.value.code or 0), said.getvalue()
 
     def _run_argv(self) -> list[str]:
-        return self._command("run")
-
-    def _command(self, verb: str, *options: str) -> list[str]:
-        return [sys.executable, "-m", "node", verb, "--config", str(self.config), *options]
+        return [sys.executable, "-m", "node", "run", "--config", str(self.config)]
 
 
 KINDS: Mapping[str, type[Member]] = {"kafka": KafkaMember, "ours": OurMember}

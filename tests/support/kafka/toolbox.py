@@ -11,8 +11,8 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,15 @@ from harness.systems.kafka.distribution import KafkaDist
 from tests.support.places import ROOT
 
 FAILED = 1
+ERRORS = "errors"
 
 
 class Toolbox:
     """Runs main classes of Kafka in a JVM that starts with the first one."""
 
-    def __init__(self, dist: KafkaDist, folder: Path) -> None:
+    def __init__(self, dist: KafkaDist) -> None:
         self._dist = dist
-        self._folder = folder
+        self._folder: tempfile.TemporaryDirectory[str] | None = None  # of what the JVM says
         self._process: subprocess.Popen[str] | None = None
 
     def run(self, main: str, arguments: list[str], timeout_s: float) -> tuple[int, str]:
@@ -40,7 +41,7 @@ class Toolbox:
             self.close()
             raise subprocess.TimeoutExpired([main, *arguments], timeout_s)
         line = process.stdout.readline()
-        assert line, f"the JVM of the tools ended in {main}: see {self._errors}"
+        assert line, f"the JVM of the tools ended in {main}: {self._ended()}"
         code, said = json.loads(line)
         return code, said
 
@@ -50,12 +51,17 @@ class Toolbox:
             self._process.kill()
             self._process.communicate()
             self._process = None
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
 
     def _start(self) -> subprocess.Popen[str]:
-        argv = self._dist.argv("", log=self._folder / "tools.log", archive="-Xshare:auto")
+        self._folder = tempfile.TemporaryDirectory(prefix="krucible-toolbox-")
+        folder = Path(self._folder.name)
+        argv = self._dist.argv("", log=folder / "tools.log", archive="-Xshare:auto")
         options = json.dumps(argv[1 : argv.index("-cp")])
         command = [sys.executable, "-m", __name__, str(self._dist.java), str(self._dist.jars)]
-        with self._errors.open("wb") as errors:
+        with (folder / ERRORS).open("wb") as errors:
             return subprocess.Popen(
                 [*command, options],
                 cwd=ROOT,
@@ -65,19 +71,18 @@ class Toolbox:
                 text=True,
             )
 
-    @property
-    def _errors(self) -> Path:
-        return self._folder / "tools.err"
+    def _ended(self) -> str:
+        """What the JVM said when it ended without being told to."""
+        assert self._folder is not None
+        said = (Path(self._folder.name) / ERRORS).read_text(errors="replace")
+        self.close()
+        return said
 
 
-@contextmanager
-def toolbox(dist: KafkaDist, folder: Path) -> Iterator[Toolbox]:
-    """A toolbox whose JVM ends with the block."""
-    box = Toolbox(dist, folder)
-    try:
-        yield box
-    finally:
-        box.close()
+@cache
+def toolbox_of(dist: KafkaDist) -> Toolbox:
+    """The toolbox of a Kafka, for all of this process: its JVM ends with it, or when closed."""
+    return Toolbox(dist)
 
 
 # --------------------------------------------------------------------------- beside the JVM

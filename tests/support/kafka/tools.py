@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from harness.systems.kafka.distribution import KafkaDist
 from tests.support.kafka.shell import METADATA_SHELL, Ask, shell_of
-from tests.support.kafka.toolbox import Toolbox
+from tests.support.kafka.toolbox import toolbox_of
 
 METADATA_QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 DUMP_LOG_SEGMENTS = "kafka.tools.DumpLogSegments"
@@ -66,11 +66,10 @@ class DumpedRecord:
 
 @dataclass(frozen=True)
 class KafkaTools:
-    """Runs tools, by their main classes, in the JVM of a toolbox."""
+    """Runs tools, by their main classes, in the JVM of its toolbox."""
 
     dist: KafkaDist
     folder: Path
-    box: Toolbox
 
     def run(
         self,
@@ -83,7 +82,7 @@ class KafkaTools:
 
         With ``succeeds`` None any exit code is right. Raises subprocess.TimeoutExpired.
         """
-        code, said = self.box.run(main, list(map(str, arguments)), timeout_s)
+        code, said = toolbox_of(self.dist).run(main, list(map(str, arguments)), timeout_s)
         told = f"{main} {' '.join(map(str, arguments))}\n{said}"
         assert succeeds in (None, code == 0), told
         return said
