@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
+
+TOGETHER = "tests/pipeline/"
 
 settings.register_profile(
     "ci",
@@ -43,6 +47,22 @@ def rewrite(request: pytest.FixtureRequest) -> bool:
 def pytest_xdist_auto_num_workers() -> int:
     """A worker more than there are cores: tests with real processes wait a third of their time."""
     return (os.cpu_count() or 1) + 1
+
+
+class _Together(LoadFileScheduling):  # type: ignore[misc]
+    """A file goes to one worker, and so do files of a folder whose tests share what starts slowly.
+
+    Spark's JVM lives as long as the process that has started it.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return TOGETHER if nodeid.startswith(TOGETHER) else str(super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """Who gets which file, with ``--dist loadfile``."""
+    return _Together(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
