@@ -31,6 +31,8 @@ _NO_FAULT = re.compile(
     r"Expected partition \S+ with topic id \S+ to exist, but it was missing"
     # a broker without a log acts on the snapshot, which knows it by the epoch that it had before
     r"|AssignmentsManager: .* assignments failed; .* STALE_BROKER_EPOCH\. Retrying"
+    # a coordinator's partition is led by another broker before it is loaded, as on a busy machine
+    r"|CoordinatorRuntime: .* Failed to load metadata from .*\bNotLeaderOrFollowerException"
 )
 
 R = TypeVar("R", bound=MetadataRecord)
