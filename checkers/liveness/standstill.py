@@ -38,8 +38,11 @@ def standstills(
     """Tell of calm spans in which clients asked in vain, and of a recovery that did not come.
 
     ``outages`` are spans without an ok op while clients were trying; ``windows`` when faults may
-    have been in force. Nodes that ended by themselves are told of elsewhere.
+    have been in force. Nodes that ended by themselves are told of elsewhere. Nothing is told of an
+    aborted run: what its guard has seen is trouble that may not be the system's.
     """
+    if any(op.f == "abort" for op in run.history.nemesis()):
+        return
     recovery = _recovery(run)
     if recovery is not None and recovery.get("down"):
         return

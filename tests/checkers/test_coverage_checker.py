@@ -105,6 +105,14 @@ def test_a_run_that_was_cut_short_proves_nothing() -> None:
     assert result.reason == "the run was cut short: it did not reach the recovery at its end"
 
 
+def test_an_aborted_run_says_why() -> None:
+    tale = busy()
+    tale.abort(98, "no leader is known for 15.1 s")
+    result = coverage(tale.run())
+    assert result.valid is Valid.UNKNOWN
+    assert result.reason == "the run was aborted: no leader is known for 15.1 s"
+
+
 def test_a_system_that_does_not_come_back_is_no_green_run() -> None:
     tale = busy()
     tale.recover(99, recovered=False)

@@ -70,6 +70,12 @@ def test_while_a_fault_may_be_in_force_nothing_is_due() -> None:
     assert availability(tale.run()).valid is Valid.VALID
 
 
+def test_what_a_guard_saw_may_not_be_the_system_s_fault() -> None:
+    tale = healed(still_ms=LIMIT_MS + 1_000)
+    tale.abort(2_000 + LIMIT_MS, "n4 cannot be reached")
+    assert availability(tale.run()).valid is Valid.VALID
+
+
 @pytest.mark.parametrize(
     ("more", "valid"),
     [

@@ -233,6 +233,31 @@ def test_faults_open_at_the_end_are_healed_last_first(tmp_path: Path) -> None:
     assert result.harness_ok
 
 
+class Unsafe(AtomSystem):
+    """An atom system that is not safe any more after two seconds."""
+
+    async def until_unsafe(self) -> str:
+        await asyncio.sleep(2.0)
+        return "no leader is known"
+
+
+def test_a_system_that_is_not_safe_any_more_is_let_go_of_at_once(tmp_path: Path) -> None:
+    log: list[str] = []
+    faults = [replace(FAULT, duration_ms=60_000), replace(FAULT, id=1, at_ms=9_000)]
+    plan = registers_plan(faults=faults, nemeses={"fake": FakeNemesis(log)}, time_limit_s=30.0)
+    unsafe = Unsafe(plan.spec, None, None)
+    plan = replace(plan, cluster=replace(plan.cluster, system=unsafe))
+    result, ops = run_plan(plan, tmp_path)
+    assert (result.aborted, result.crash, result.recovered) == ("no leader is known", None, True)
+    assert log[-1] == "heal 0"
+    assert [fault.id for fault in result.unplayed] == [1]
+    aborts = [op for op in ops if op.f == "abort"]
+    assert [op.value for op in aborts] == [{"reason": "no leader is known"}] * 2
+    assert 2 * NS_PER_S <= aborts[0].time_ns < 3 * NS_PER_S
+    assert not [op for op in ops if op.type == "invoke" and op.time_ns > aborts[0].time_ns]
+    assert list(result.phases_ns) == ["main", "heal", "recovery", "close"]
+
+
 def test_what_was_skipped_is_recorded_and_not_healed(tmp_path: Path) -> None:
     log: list[str] = []
     nemesis = FakeNemesis(log, outcome="skipped")

@@ -123,7 +123,8 @@ def foreign(
     kind = "ours" if dist is None else "kafka"
     kinds = dict.fromkeys(range(1, controllers + 1), kind)
     make = our_broker if dist is None else kafka_broker
-    with static_quorum(dist, folder, kinds) as quorum:  # type: ignore[arg-type] # ours needs none
+    barrier = {"read_barrier": "true"} if dist is None else {}  # else reads may be stale
+    with static_quorum(dist, folder, kinds, **barrier) as quorum:  # type: ignore[arg-type] # ours needs none
         quorum.start_all()
         ours = [make(dist, folder, 11 + n, quorum) for n in range(brokers)]  # type: ignore[arg-type]
         with running(ours):

@@ -60,6 +60,10 @@ class Tale:
         value = {"recovered": recovered, "elapsed_ms": 7, **more}
         self._add(at_ms, NEMESIS, "info", "recovery", value)
 
+    def abort(self, at_ms: float, reason: str) -> None:
+        """A guard has the run let go of the system."""
+        self._add(at_ms, NEMESIS, "info", "abort", {"reason": reason})
+
     def run(
         self, *planned: str, nemeses: tuple[str, ...] = (), ended: bool = True, **more: Any
     ) -> RunData:
