@@ -33,16 +33,20 @@ def remove_clocks(folder: str) -> int:
         pids = (Path(folder) / _NOTE).read_text().split()
     except OSError:
         return 0
-    paths = [
-        _SHARED / name
-        for pid in pids
-        if _is_dead(pid)
-        for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}")
-    ]
+    paths = [path for pid in pids if _is_dead(pid) for path in _traces(pid)]
     left = [path for path in paths if path.exists()]
     for path in left:
         path.unlink(missing_ok=True)
     return len(left)
+
+
+def _traces(pid: str) -> tuple[Path, ...]:
+    """Name what a process leaves; a JVM that was asked for its time leaves a socket, too."""
+    return (
+        _SHARED / f"faketime_shm_{pid}",
+        _SHARED / f"sem.faketime_sem_{pid}",
+        Path("/tmp") / f".java_pid{pid}",  # noqa: S108 - HotSpot's choice
+    )
 
 
 def _is_dead(pid: str) -> bool:

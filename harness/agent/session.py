@@ -69,7 +69,7 @@ class Session:
                 signal.signal(number, signal.SIG_IGN)
 
     def _listen(self) -> None:
-        heard = b""
+        heard = bytearray()  # of a line that has not ended
         with selectors.DefaultSelector() as selector:
             selector.register(0, selectors.EVENT_READ)
             while not self.ended:
@@ -78,9 +78,12 @@ class Session:
                     if not data or len(heard) > _LINE_MAX:
                         raise HarnessGone
                     self.wind_up()
-                    *lines, heard = (heard + data).split(b"\n")
-                    for line in lines:
-                        self._obey(json.loads(line))
+                    heard += data
+                    if b"\n" in data:
+                        *lines, rest = bytes(heard).split(b"\n")
+                        heard = bytearray(rest)
+                        for line in lines:
+                            self._obey(json.loads(line))
                 self._tick()
 
     def wind_up(self) -> None:

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.agent import orders
+from harness.agent import java, orders
 from harness.agent.clocks import find_faketime, note_clock, remove_clocks
 from harness.agent.files import MARK_FILE, Parts, Tail, add, pack, remove_folder
 from harness.agent.firewall import Refused, filter_problem, queue_problem, remove_chain
@@ -32,7 +32,8 @@ from harness.agent.netem import lacking, remove
 from harness.agent.processes import MARK_VARIABLE, Hands, Process, kill_marked, with_us
 from harness.agent.session import SILENCE_S, Session
 
-_SLOW = ("probe", "hands")  # commands that take their time, and nobody else should wait for
+# Commands that take their time, and nobody else should wait for.
+_SLOW = ("probe", "hands", "java", "lacking", "ask_jvm")
 
 
 def clean(folder: str, chain: str, mark: str, qdisc: int) -> dict[str, Any]:
@@ -164,7 +165,7 @@ class Supervisor:
     def do_put(self, data: str, into: str) -> None:
         """Unpack an archive of the harness's into a folder below the run's."""
         target = Path(self._begun["folder"]) / into
-        target.mkdir(exist_ok=True)
+        target.mkdir(parents=True, exist_ok=True)
         with tarfile.open(fileobj=io.BytesIO(base64.b64decode(data)), mode="r:gz") as tar:
             for member in tar:
                 file = tar.extractfile(member)
@@ -172,6 +173,24 @@ class Supervisor:
                     path = target / member.name
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.write_bytes(file.read())
+
+    def do_java(self, named: str | None, version_min: int) -> dict[str, Any]:
+        """See ``find_java``; in a thread."""
+        found, version = java.find_java(named, version_min)
+        return {"java": found, "version": version}
+
+    def do_lacking(self, files: dict[str, str]) -> dict[str, Any]:
+        """Tell which files are not here with that content; in a thread."""
+        return {"lacks": java.lacking(files)}
+
+    def do_ask_jvm(self, pid: int, command: str, timeout_s: float) -> dict[str, Any]:
+        """See ``ask_jvm``; in a thread."""
+        return {"said": java.ask_jvm(pid, command, timeout_s)}
+
+    def do_faketime(self) -> dict[str, Any]:
+        """Give this host's libfaketime, in base64."""
+        library = Path(find_faketime() or "").read_bytes()
+        return {"library": base64.b64encode(library).decode()}
 
     def do_start(
         self, argv: list[str], environ: dict[str, str], follow: list[str]

@@ -272,6 +272,7 @@ class JavaProgram:
         java: This host's ``java``.
         version_min: The oldest major version of Java that will do.
         files: Folders and files that its processes read, and nobody writes.
+        archives: Loaded classes for quick starts, which it can do without.
         image: A container image to run it in; None: the environment's own.
         in_image: What stands in such an image in the place of paths of this host.
         image_has: Paths that such an image must have.
@@ -280,6 +281,7 @@ class JavaProgram:
     java: Path
     version_min: int
     files: tuple[Path, ...]
+    archives: tuple[Path, ...] = ()
     image: str | None = None
     in_image: Mapping[Path, str] = field(default_factory=dict)
     image_has: tuple[str, ...] = ()

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from harness.contracts.hosts import Clocks, Disks, Power
+from harness.envs.disks.fuse.mount import cannot_mount, users
+from harness.spec import RunSpec
 from harness.systems.kafka.distribution import KafkaDist
-from tests.support.commands.process import Ran, journals, run
+from tests.support.commands.process import journals, run
 from tests.support.docker.cluster import left_of, need_engine
+from tests.support.kafka.told import judged_from_inside
+from tests.support.live.scene import LiveScene, play
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 SMALL = {"env": "docker", "system": "kafka", "workload": "producer-ids", "observers": 0, "rate": 50}
+
+NO_MOUNT = cannot_mount()
+HOUR_MS = 3_600_000
 
 
 @pytest.fixture(autouse=True)
@@ -21,34 +29,45 @@ def _engine(kafka: KafkaDist) -> None:
     need_engine()
 
 
-def checked(ran: Ran) -> dict[str, int]:
-    """How often each invariant of the events was decided."""
-    told = json.loads((ran.run_dir.path / "results.json").read_bytes())
-    (found,) = (each["checked"] for each in told["results"] if each["checker"] == "consensus")
-    return dict(found)
-
-
-def roles(ran: Ran) -> set[str]:
-    """What the agents in the JVMs say that their nodes were."""
-    files = (ran.run_dir.path / "events").glob("*.jsonl")
-    events = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-    assert all(event["missing"] == [] for event in events if event["t"] == "agent")
-    return {event["to"] for event in events if event["t"] == "role"}
-
-
 def test_kafka_in_containers_is_valid_under_kills_cuts_and_slow_links(tmp_path: Path) -> None:
     faults = "kill,partition-isolate-leader,slow-links"
     ran = run(tmp_path, **SMALL, nemesis=faults, time_limit=9, seed=5)
-    assert ran.code in (0, 2), ran.explain()  # 2: too short for each to be installed
-    assert (ran.summary["system"], ran.summary["harness_error"]) == ("valid", None), ran.explain()
-    injected = [op.value for op in ran.nemesis_ops("inject", "outcome")]
-    installed = [value for value in injected if value["outcome"] == "installed"]
-    assert len(installed) >= 2, injected
-    assert all(value["evidence"] for value in installed)
-    assert [value for value in injected if value["outcome"] == "failed"] == []
-    decided = checked(ran)
-    assert all(decided[name] for name in ("S1", "S2", "S3", "S6", "S7", "S9", "S17", "S25", "L4"))
-    assert {"candidate", "leader", "follower"} <= roles(ran)
-    assert "highest epoch" in (ran.run_dir.path / "report.html").read_text()
+    judged_from_inside(ran)
     assert left_of(tmp_path / "state") == []
     assert journals(tmp_path / "state") == []
+
+
+@pytest.mark.skipif(NO_MOUNT is not None, reason=str(NO_MOUNT))
+def test_its_disk_clock_and_power_are_in_our_hands_in_a_container_too(tmp_path: Path) -> None:
+    """A file system of ours is under the JVM, in the container's own mount namespace."""
+    settings = {"controller.quorum.append.linger.ms": "0"}
+    spec = RunSpec(5, env="docker", system="kafka", workload="producer-ids", voters=1, observers=0)
+
+    async def main(scene: LiveScene) -> None:
+        source = f"krucible:{scene.journal.run}:n1"
+        assert list(users(source)) == [scene.env.process("n1").pid], "nobody else sees it"
+
+        jump = await scene.inject("clock-jump", target="leader", ms=HOUR_MS)
+        (seen,) = jump.saw("wall clock")
+        assert (jump.injection.outcome, seen["seen"], seen["precision_ms"]) == (
+            "installed",
+            True,
+            1,
+        )
+        await jump.heal()
+
+        power = await scene.inject("power", target="leader", mid_write=True)
+        (seen,) = power.saw("power loss")
+        assert (power.injection.outcome, seen["gone"]) == ("installed", True)
+        assert seen["lost"], "something was not fsynced"
+        assert list(users(source)) == []
+        await power.heal()
+
+        full = await scene.inject("disk-full", target="leader")
+        (seen,) = full.saw("disk")
+        assert (full.injection.outcome, seen["errno"]) == ("installed", 28)
+        await full.heal()
+
+    abilities = frozenset({Clocks, Disks, Power})
+    play(tmp_path, main, replace(spec, settings=settings), abilities=abilities)
+    assert left_of(tmp_path / "state") == []

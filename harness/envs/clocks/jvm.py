@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from datetime import datetime
-from typing import Final
+from typing import Final, Protocol
 
 from harness.envs.clocks.jvm_attach import AttachError, ask
 from harness.processes.procfs import ProcessId
@@ -19,10 +19,20 @@ _ANSWER: Final = re.compile(
 )
 
 
+class AskJvm(Protocol):
+    """Asks a JVM a command of jcmd's; raises AttachError."""
+
+    async def __call__(self, jvm: ProcessId, command: str, *, timeout_s: float) -> str:
+        """Give its answer."""
+        ...
+
+
 class JvmClocks:
     """The clocks of the JVMs that nodes are."""
 
-    def __init__(self) -> None:
+    def __init__(self, ask: AskJvm = ask) -> None:
+        """Read nothing yet; ``ask`` asks a JVM where it is."""
+        self._ask = ask
         # By JVM: what the host's steady clock showed when the JVM's own began.
         self._zeros_ms: dict[ProcessId, int] = {}
         self._turns: dict[str, asyncio.Lock] = {}
@@ -37,7 +47,7 @@ class JvmClocks:
         """
         async with self._turns.setdefault(node, asyncio.Lock()):
             asked_ms = _steady_ms()
-            answer = await ask(process, _COMMAND, timeout_s=ASK_TIMEOUT_S)
+            answer = await self._ask(process, _COMMAND, timeout_s=ASK_TIMEOUT_S)
             answered_ms = _steady_ms()
         wall_ms, uptime_ms = parse(answer)
         began_ms = (asked_ms + answered_ms) // 2 - uptime_ms

@@ -3,7 +3,8 @@
 A JVM begins to listen when it gets SIGQUIT and finds a file ``.attach_pid<pid>`` where it runs. It
 then takes one request for each connection to ``/tmp/.java_pid<pid>``: version, operation and three
 arguments, each ended by NUL. It answers with a line that holds a code, 0 for success, and with
-text until it hangs up. Source: ``attachListener_linux.cpp`` of JDK 17.
+text until it hangs up. Source: ``attachListener_linux.cpp`` of JDK 17. In a container both files
+are the container's own, named after the pid that the JVM has there.
 """
 
 from __future__ import annotations
@@ -32,6 +33,13 @@ def socket_of(pid: int) -> Path:
     return TEMPORARY / f".java_pid{pid}"
 
 
+def pid_within(pid: int) -> int:
+    """The pid that a process has in its own pid namespace; raises OSError: it is gone."""
+    lines = (PROC / str(pid) / "status").read_text().splitlines()
+    found = next((line.split()[-1] for line in lines if line.startswith("NSpid:")), str(pid))
+    return int(found)
+
+
 def trigger_in(folder: Path, pid: int) -> Path:
     """The file that has a JVM listen when it gets SIGQUIT, in the folder that it runs in."""
     return folder / f".attach_pid{pid}"
@@ -55,9 +63,13 @@ async def ask(jvm: ProcessId, command: str, *, timeout_s: float) -> str:
     """
     try:
         async with asyncio.timeout(timeout_s):
-            if not _listens(jvm.pid):
-                await _wake(jvm)
-            answer = await _exchange(socket_of(jvm.pid), command)
+            within = pid_within(jvm.pid)
+            path = socket_of(within)
+            if within != jvm.pid:
+                path = PROC / str(jvm.pid) / "root" / path.relative_to("/")
+            if not _listens(path):
+                await _wake(jvm, trigger_in(PROC / str(jvm.pid) / "cwd", within), path)
+            answer = await _exchange(path, command)
     except TimeoutError:
         raise AttachError(f"the JVM {jvm} does not answer within {timeout_s:g} s") from None
     except OSError as error:
@@ -71,9 +83,8 @@ async def ask(jvm: ProcessId, command: str, *, timeout_s: float) -> str:
 # --------------------------------------------------------------------------- inside
 
 
-def _listens(pid: int) -> bool:
+def _listens(path: Path) -> bool:
     """Tell whether the JVM listens; raises AttachError when the socket is not of a JVM of ours."""
-    path = socket_of(pid)
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -83,16 +94,15 @@ def _listens(pid: int) -> bool:
     return True
 
 
-async def _wake(jvm: ProcessId) -> None:
-    """Have it listen; raises AttachError, OSError."""
+async def _wake(jvm: ProcessId, trigger: Path, path: Path) -> None:
+    """Have it listen at a path, by a trigger; raises AttachError, OSError."""
     if not is_up(jvm.pid):
         raise AttachError(f"the JVM {jvm} is still starting")
-    trigger = trigger_in((PROC / str(jvm.pid) / "cwd").readlink(), jvm.pid)
     trigger.touch(mode=0o600)
     try:
         if not send_signal(jvm, signal.SIGQUIT):
             raise AttachError(f"the JVM {jvm} is gone")
-        while not _listens(jvm.pid):  # noqa: ASYNC110 - it tells nobody
+        while not _listens(path):  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(_POLL_S)
     finally:
         trigger.unlink(missing_ok=True)

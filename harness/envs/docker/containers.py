@@ -6,15 +6,16 @@ import asyncio
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from harness.contracts.environment import ProcessState
+from harness.envs.disks.fuse.disk import FuseDisk
 from harness.envs.docker.engine import Engine, in_thread
 from harness.envs.docker.process import Contained, describe_end, not_of_this_host
 from harness.envs.nodes.names import check_known
-from harness.envs.processes.running import Running, RunningNodes
+from harness.envs.processes.running import STOPPED, Running, RunningNodes
 from harness.errors import NodeStartError
 from harness.healing.journal import Journal
 from harness.processes.procfs import GONE, send_signal
@@ -39,14 +40,15 @@ class Containers:
         self.running = RunningNodes[Contained](journal)
         self._nodes = nodes
         self._engine = engine
+        self._disks: dict[str, FuseDisk] = {}  # of nodes that run
+        self.broken_disks: list[str] = []  # file systems of ours that broke
 
-    def follow(self, node: str, name: str, entry: int, state: Mapping[str, Any], log: Path) -> None:
-        """Follow the process that the Engine says it started in a container.
+    def begun(self, node: str, name: str, state: Mapping[str, Any], log: Path) -> Contained:
+        """Give the process that the Engine says it started in a container.
 
         Args:
             node: Whose.
             name: The container's.
-            entry: Of the journal: closed when it is gone.
             state: What the Engine says of it.
             log: Of the node, for who looks why it ended.
 
@@ -66,7 +68,38 @@ class Containers:
                 f"{node} ended at once with exit code {state.get('ExitCode')}: "
                 f"{state.get('Error') or f'its log is {log}'}"
             )
-        self.running.follow(node, process, [entry], self._see_off)
+        return process
+
+    def follow(self, node: str, process: Contained, entry: int, disk: FuseDisk | None) -> None:
+        """Follow the process that a node has now.
+
+        Args:
+            node: Whose.
+            process: It has just begun.
+            entry: Of the journal: closed when its container is gone.
+            disk: The file system of ours that it is on, which ends with it.
+        """
+        if disk is not None:
+            self._disks[node] = disk
+
+        async def see_off(process: Contained) -> str:
+            if disk is not None:
+                await self._part(process, disk)
+                del self._disks[node]
+            return await self._see_off(process)
+
+        self.running.follow(node, process, [entry], see_off)
+
+    async def _part(self, process: Contained, disk: FuseDisk) -> None:
+        """End the disk when the process ends, and the process when the disk ends."""
+        ends: set[asyncio.Future[Any]] = {process.ended, disk.child.ended}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if not process.ended.done():
+            if (broken := disk.broke()) is not None:
+                self.broken_disks.append(broken)
+            send_signal(process.id, signal.SIGKILL)
+            await process.ended
+        await disk.end()
 
     async def _see_off(self, process: Contained) -> str:
         """Wait for the process's end, remove its container; returns how it ended."""
@@ -129,7 +162,11 @@ class Containers:
             await self.signal(node, signal.SIGKILL)
 
     async def cut(self, node: str) -> None:
-        """See ``NodeProcesses``; a fault disk is in the process itself, and ends with it."""
+        """See ``NodeProcesses``; it stands still first, lest it sees its disk go."""
+        running, disk = self.running.get(node), self._disks.get(node)
+        if running is not None and disk is not None:
+            send_signal(running.process.id, signal.SIGSTOP)
+            disk.cut()
         await self.end(node)
 
     async def remove(self, running: Running[Contained]) -> None:
@@ -144,9 +181,18 @@ class Containers:
         if running is None or running.pause_entry is not None:
             yield
             return
+        disk = self._disks.get(node)
         send_signal(running.process.id, signal.SIGSTOP)
         try:
             await self.running.reached(running, stopped=True, after="SIGSTOP")
-            yield
+            async with nullcontext() if disk is None else disk.still():
+                yield
         finally:
             send_signal(running.process.id, signal.SIGCONT)
+
+    def awake(self, node: str) -> Contained | None:
+        """The node's process, if it runs and does not stand still."""
+        running = self.running.get(node)
+        if running is None or running.process.state in (GONE, "Z", STOPPED):
+            return None
+        return running.process

@@ -38,7 +38,9 @@ class JavaHere:
         """Folders and files of this host that containers need, to be read only."""
         left_out = self.program.in_image if self.program.image else {}
         files = [path for path in self.program.files if path not in left_out]
-        return files if self.program.image else [*java_folders(self.program.java), *files]
+        if self.program.image:
+            return files
+        return [*java_folders(self.program.java), *files, *self.program.archives]
 
     @property
     def java(self) -> str:

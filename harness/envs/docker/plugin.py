@@ -14,21 +14,37 @@ import os
 import re
 import sys
 from collections.abc import Awaitable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Final
 
 from harness.contracts.environment import Address, Net, ProcessState
-from harness.contracts.hosts import Clocks, Disks, JavaProgram, Movable, Packets, Power
+from harness.contracts.hosts import (
+    AsksJvms,
+    Clocks,
+    Disks,
+    JavaProgram,
+    MountsDisks,
+    Movable,
+    Packets,
+    Power,
+)
 from harness.contracts.traits import EnvironmentTraits
+from harness.envs.clocks.jvm import JvmClocks
+from harness.envs.clocks.library import without_waits
+from harness.envs.disks.fuse.disk import FuseDisk
+from harness.envs.disks.fuse.mount import cannot_mount
 from harness.envs.docker import heal as docker_heal
 from harness.envs.docker import image as docker_image
 from harness.envs.docker.agents import Agents
 from harness.envs.docker.config import NodeBox, holder_config
 from harness.envs.docker.containers import Containers
 from harness.envs.docker.engine import Engine, EngineError, in_thread
+from harness.envs.docker.gate import close_gate, open_gate
 from harness.envs.docker.java import JavaHere
 from harness.envs.docker.net import DockerFilters, DockerQueues
+from harness.envs.docker.process import Contained
 from harness.envs.docker.subnet import create_network
 from harness.envs.links.filtered import CHAIN_MAX, FilteredNet
 from harness.envs.links.netem import handle_of
@@ -52,12 +68,17 @@ _HANG_S = 60.0
 _JVM_LIBRARY = "libfaketime.so"  # of this run, in a folder that its nodes' containers have
 
 
+def _why_not(ability: type) -> str | None:
+    """Tell what this host lacks for an ability that the environment could have; None: nothing."""
+    return cannot_mount() if ability is MountsDisks else no_repeats(ability)
+
+
 @environments.register(
     "docker",
     EnvironmentTraits(
-        hosts=frozenset({Disks, Power, Clocks, Movable}),
+        hosts=frozenset({Disks, Power, Clocks, Movable, MountsDisks, AsksJvms}),
         links=frozenset({Packets}),
-        why_not=no_repeats,
+        why_not=_why_not,
     ),
 )
 class Docker:
@@ -68,9 +89,9 @@ class Docker:
     how: ClassVar[Mapping[str, str]] = {
         "kill": "SIGKILL, and a new container on the old network",
         "pause": "docker pause, the freezer of its cgroup",
-        "power": "the node's disk seam forgets what was not fsynced",
-        "disk": "the node's disk seam, and damage to its files",
-        "clock": "libfaketime, one clock for each process",
+        "power": "what was not fsynced is forgotten, by the node's disk seam or a FUSE under it",
+        "disk": "the node's disk seam or a FUSE under it, and damage to its files",
+        "clock": "libfaketime, one clock for each process; a JVM is asked what it reads",
         "partition": "iptables drops packets, in a chain of ours inside each network",
         "packets": "netem where the kernel has it, else a queue in user space (NFQUEUE)",
     }
@@ -94,6 +115,8 @@ class Docker:
         self._network: int | None = None  # its journal entry
         self._starts = 0
         self._java: JavaHere | None = None  # nodes are no JVMs
+        self._mounts = False
+        self._lies_about: str | None = None
         self._containers = Containers(journal, self._addresses, self._asked)
         hands = HandsHere(self.node_dir)
         self._seams = Seams.of(journal, hands, self._containers, self._faketime)
@@ -109,8 +132,9 @@ class Docker:
     def why_not(self, ability: type) -> str | None:
         """See ``Explains``."""
         if ability is Clocks and not self._has_faketime:
-            return f"image {self._image} has no {docker_image.FAKETIME}; see docker/node.Dockerfile"
-        return no_repeats(ability)
+            image = (self._java and self._java.program.image) or self._image
+            return f"image {image} has no {docker_image.FAKETIME}; see docker/node.Dockerfile"
+        return _why_not(ability)
 
     # ------------------------------------------------------------------ setup, teardown
 
@@ -213,6 +237,8 @@ class Docker:
         self._engine = None
         engine.close()
         await self._watchdog.stop()
+        if broken := self._containers.broken_disks:
+            raise EnvError("; ".join(broken))
 
     async def _ending(self, steps: Sequence[Awaitable[None]], problems: list[str]) -> None:
         for outcome in await asyncio.gather(*steps, return_exceptions=True):
@@ -246,7 +272,21 @@ class Docker:
         finally:
             await in_thread(engine.remove, name)
             await in_thread(self._journal.undone, entry)
-        self._java = java
+        self._java, self._has_faketime = java, library.exists()
+
+    def mount_disks(self, *, lies_about: str | None = None) -> None:
+        """See ``MountsDisks``: in the mount namespaces of the nodes' containers."""
+        self._lies_about = lies_about
+        self._mounts = self.disks.used and self.why_not(MountsDisks) is None
+
+    def ask_jvms(self) -> None:
+        """See ``AsksJvms``."""
+        self.clocks.ask(partial(self._ask_jvm, JvmClocks()))
+
+    async def _ask_jvm(self, jvms: JvmClocks, node: str) -> dict[str, int] | None:
+        """See ``ReadInside``; a JVM that is down or frozen is not asked."""
+        process = self._containers.awake(node)
+        return None if process is None else await jvms.read(node, process.id)
 
     # ------------------------------------------------------------------ where things are
 
@@ -290,17 +330,35 @@ class Docker:
         self._starts += 1
         name = f"{self._prefix}-{node}-{self._starts}"
         entry = await self._journal.announce("container", name=name, engine=engine.host, node=node)
+        disk: FuseDisk | None = None
         try:
             faults = await self._seams.environ(node)
+            if self._mounts:
+                close_gate(self.node_dir(node))
             config = self._node_config(node, argv, {**env, **faults})
             await in_thread(engine.run, name, config)
             found = await in_thread(engine.inspect, name)
             state = {} if found is None else found["State"]
-            self._containers.follow(node, name, entry, state, self.log_file(node))
-        except EngineError as error:
+            process = self._containers.begun(node, name, state, self.log_file(node))
+            if self._mounts:
+                disk = await self._mount(node, process)
+                await open_gate(self.node_dir(node), process)
+        except BaseException as error:
             await in_thread(engine.remove, name)
+            if disk is not None:
+                await disk.end()
             await in_thread(self._journal.undone, entry)
-            raise NodeStartError(f"cannot start {node}: {error}") from error
+            if isinstance(error, EngineError):
+                raise NodeStartError(f"cannot start {node}: {error}") from error
+            raise
+        self._containers.follow(node, process, entry, disk)
+
+    async def _mount(self, node: str, process: Contained) -> FuseDisk:
+        environ, pid = {**os.environ, **self._journal.environ()}, process.id.pid
+        lies = self._lies_about
+        return await FuseDisk.start(
+            node, self.node_dir(node), self._journal, environ, lies_about=lies, inside=pid
+        )
 
     def _node_config(
         self, node: str, argv: Sequence[str], env: Mapping[str, str]
@@ -314,7 +372,8 @@ class Docker:
             holder=self._holder(node),
             folder=self.node_dir(node),
             log=self.log_file(node),
-            reads=() if java is None else java.mounts,
+            reads=() if java is None else [*java.mounts, *self._library()],
+            gated=self._mounts,
         )
         variables = {**env, **self._journal.environ()}
         return box.config(command, variables, docker_heal.labels(self._journal))
@@ -343,8 +402,17 @@ class Docker:
     # ------------------------------------------------------------------ helpers
 
     def _faketime(self, node: str) -> str | None:  # noqa: ARG002 - all have one image
-        """Give the path of libfaketime in the image; None when the image lacks it."""
-        return docker_image.FAKETIME if self._has_faketime else None
+        """Give the path of libfaketime, for JVMs of a copy of it; None when the image lacks it."""
+        if self._java is None or not self._has_faketime:
+            return docker_image.FAKETIME if self._has_faketime else None
+        return str(self._library()[0])
+
+    def _library(self) -> list[Path]:
+        """Give the copy of the image's libfaketime for JVMs, which their containers are to have."""
+        found = self._run_dir / _NET / _JVM_LIBRARY
+        if not found.exists():
+            return []
+        return [without_waits(found, found.with_name(f"jvm-{_JVM_LIBRARY}"))]
 
     def _net_dir(self, node: str) -> Path:
         """Shared with what shapes the node's links."""

@@ -26,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*\$?")
 _LINE = re.compile(r"(?:(?P<user>[^@\s]*)@)?(?P<host>[^@:\s]*)(?::(?P<port>[^\s]*))?")
 _OF_FILE = {"key": str, "known_hosts": str, "unknown_hosts": str}
-_OF_HOST = {"user": str, "port": int, "python": str, "folder": str, "node_port": int}
+_OF_HOST = {"user": str, "port": int, "python": str, "java": str, "folder": str, "node_port": int}
 _OF_ONE = {"host": str, "address": str}
 _REFUSE, _ACCEPT = "refuse", "accept"
 
@@ -45,6 +45,7 @@ class Host:
     key: str | None = None  # a file; None: the agent and the usual files
     known_hosts: str | None = None  # a file; None: the user's own
     accept_unknown: bool = False
+    java: str | None = None  # None: the first that will do, where nodes need one
 
     def __str__(self) -> str:
         user = "" if self.user is None else f"{self.user}@"

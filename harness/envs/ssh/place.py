@@ -37,6 +37,7 @@ class Place:
     state: ProcessState = field(default=ProcessState(None, GONE, "never started"))
     files: dict[str, BinaryIO] = field(default_factory=dict)
     faketime: str | None = None  # where its libfaketime is
+    starts: int = 0  # of the node's process
     _known: dict[str, list[int]] = field(default_factory=dict)  # files of its data, by their stamps
     _mirroring: asyncio.Lock = field(default_factory=asyncio.Lock)
 

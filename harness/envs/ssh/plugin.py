@@ -14,13 +14,16 @@ import re
 import signal
 import sys
 from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
 
 from harness.contracts.environment import Address, Net, ProcessState
-from harness.contracts.hosts import Clocks, Disks, Movable, Packets, Power
+from harness.contracts.hosts import AsksJvms, Clocks, Disks, JavaProgram, Movable, Packets, Power
 from harness.contracts.traits import EnvironmentTraits
+from harness.envs.clocks.jvm import JvmClocks
+from harness.envs.clocks.orders import STILL
 from harness.envs.links.filtered import CHAIN_MAX, FilteredNet
 from harness.envs.links.netem import handle_of
 from harness.envs.links.shaping import no_repeats
@@ -32,6 +35,7 @@ from harness.envs.ssh.connect import address_of, connect, find_python
 from harness.envs.ssh.files import Outbox, code_archive
 from harness.envs.ssh.hands import HandsThere
 from harness.envs.ssh.hosts import HOSTS_VARIABLE, Host, load
+from harness.envs.ssh.java import JavaThere, ask_there, bring_to, digests
 from harness.envs.ssh.net import SshFilters, SshQueues
 from harness.envs.ssh.place import FOLLOWED, Place
 from harness.envs.ssh.processes import HostProcesses
@@ -40,6 +44,7 @@ from harness.errors import EnvError, HarnessError, NodeStartError, UsageError
 from harness.healing.heal import heal_all
 from harness.healing.journal import Journal
 from harness.healing.watchdog import silence_s
+from harness.processes.procfs import ProcessId
 from harness.registry import environments
 from harness.spec import RunSpec
 from node.faults import hands
@@ -60,7 +65,7 @@ def check_hosts(spec: RunSpec) -> None:
 @environments.register(
     "ssh",
     EnvironmentTraits(
-        hosts=frozenset({Disks, Power, Clocks, Movable}),
+        hosts=frozenset({Disks, Power, Clocks, Movable, AsksJvms}),
         links=frozenset({Packets}),
         one_run_at_a_time=True,  # a host has one node, on its own port
         check_hosts=check_hosts,
@@ -77,7 +82,7 @@ class Ssh:
         "pause": "SIGSTOP",
         "power": "the node's disk seam forgets what was not fsynced",
         "disk": "the node's disk seam, and damage to its files",
-        "clock": "libfaketime on the host, one clock for each process",
+        "clock": "libfaketime on the host, a clock for each process; a JVM is asked what it reads",
         "packets": "netem where the host's kernel has it, else a queue in user space (NFQUEUE)",
         "partition": "iptables on the host drops packets, in a chain of ours",
     }
@@ -92,6 +97,7 @@ class Ssh:
         self._run_dir = run_dir.absolute()
         self._journal = journal
         self._places: dict[str, Place] = {}
+        self._java: dict[str, JavaThere] = {}  # by node, where nodes are JVMs
         self._unfetched: dict[str, str] = {}  # node -> why its folder is not here
         self._processes = HostProcesses(self._places)
         self._seams = Seams.of(
@@ -292,8 +298,9 @@ class Ssh:
         return self._run_dir / "logs" / f"{node}.log"
 
     def _faketime(self, node: str) -> str | None:
-        """Give the path of libfaketime on the node's host; None when the host lacks it."""
-        return self._place(node).faketime
+        """Give the path of libfaketime on a host, for JVMs of a copy; None: the host has none."""
+        java = self._java.get(node)
+        return self._place(node).faketime if java is None else java.library
 
     async def refresh(self, node: str) -> None:
         """See ``Mirrors``."""
@@ -321,9 +328,10 @@ class Ssh:
         news = await asyncio.to_thread(place.outbox.take, FOLLOWED)
         if news is not None:
             await place.remote.call("put", data=news, into="node")
+        java = self._java.get(node)
         command = [
             place.python if part == sys.executable else place.outbox.translate(part)
-            for part in argv
+            for part in (argv if java is None else map(java.translate, argv))
         ]
         faults = await self._seams.environ(node)
         try:
@@ -334,7 +342,26 @@ class Ssh:
             if place.remote.lost is not None or place.state.pid is not None:
                 raise
             raise NodeStartError(f"cannot start {node}: {error}") from error
+        place.starts += 1
         place.take_state(state)
+
+    async def bring(self, program: JavaProgram) -> None:
+        """See ``BringsJava``: what a host lacks goes into the run's folder there."""
+        known, places = await digests(program), list(self._places.values())
+        brought = await _all(bring_to(place, program, known) for place in places)
+        self._java = {p.node: there for p, there in zip(places, brought, strict=True)}
+
+    def ask_jvms(self) -> None:
+        """See ``AsksJvms``; each is asked on its host."""
+        jvms = {node: JvmClocks(partial(ask_there, p)) for node, p in self._places.items()}
+        self.clocks.ask(partial(self._ask_jvm, jvms))
+
+    async def _ask_jvm(self, jvms: Mapping[str, JvmClocks], node: str) -> dict[str, int] | None:
+        """See ``ReadInside``; a JVM that is down or frozen is not asked."""
+        place = self._place(node)
+        if place.state.pid is None or place.state.state in STILL:
+            return None
+        return await jvms[node].read(node, ProcessId(place.state.pid, place.starts))
 
     async def signal(self, node: str, signal_number: int) -> None:
         """Signal the node's process group; SIGKILL, SIGSTOP, SIGCONT return once they took hold.

@@ -30,12 +30,12 @@ def program_of(builds: Collection[Build], settings: Mapping[str, str]) -> JavaPr
     image = settings.get(IMAGE)
     dists = [build.dist for build in builds]
     agents = [build.agent.parent for build in builds if build.agent is not None]
-    quick = [dist.archive for dist in dists if image is None and dist.archive.exists()]
     files = (file for dist in dists for file in (dist.jars, dist.logging))
     return JavaProgram(
         java=dists[0].java,
         version_min=JAVA_MIN,
-        files=(*files, *agents, *quick),
+        files=(*files, *agents),
+        archives=tuple(dist.archive for dist in dists if dist.archive.exists()),
         image=image,
         in_image={dist.jars: IMAGE_JARS for dist in dists},
         image_has=tuple(f"{IMAGE_JARS}/kafka-raft-{dist.release.version}.jar" for dist in dists),

@@ -19,7 +19,7 @@ from harness.processes.procfs import environment_of, processes
 from harness.store.folder import RunDir
 
 COMMAND = (sys.executable, "-c", "from krucible.app import main; main()")
-TIMEOUT_S = 120.0
+TIMEOUT_S = 300.0  # of whatever hangs
 
 
 @dataclass(frozen=True, slots=True)

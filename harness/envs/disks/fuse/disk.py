@@ -30,7 +30,7 @@ _LOG_CHARS_MAX = 500
 
 
 class FuseDisk:
-    """A file system of ours, mounted over ``data`` in a node's folder, for its process only."""
+    """A file system of ours over ``data`` in a node's folder, which its process alone sees."""
 
     def __init__(
         self, node: str, journal: Journal, child: Child, entries: Sequence[int], log: Path
@@ -41,6 +41,7 @@ class FuseDisk:
         self._task = 0  # the thread in whose namespace it is mounted
         self._log = log
         self._was_cut = False
+        self._is_inside = False  # of a container, with which it ends
         self.child = child
 
     @classmethod
@@ -52,8 +53,18 @@ class FuseDisk:
         environ: Mapping[str, str],
         *,
         lies_about: str | None = None,
+        inside: int | None = None,
     ) -> FuseDisk:
-        """Mount it; ``environ`` carries the journal's markers, ``lies_about`` see ``Files``.
+        """Mount it.
+
+        Args:
+            node: Whose.
+            folder: The node's.
+            journal: Of the run.
+            environ: Carries the journal's markers.
+            lies_about: See ``Files``.
+            inside: The first process of the node's container, which sees it; None: it is mounted
+                in a namespace of its own, which the node is to enter.
 
         Raises:
             EnvError: It does not come up; says what its server says.
@@ -67,12 +78,14 @@ class FuseDisk:
         try:
             entries.append(await journal.announce("process", node=f"{node}'s disk"))
             argv = module_argv(server.__name__)
-            argv += [str(data), str(faults), source, *([] if lies_about is None else [lies_about])]
+            argv += [str(data), str(faults), source, lies_about or ""]
+            argv.append("" if inside is None else str(inside))
             child = Child(argv, cwd=folder, log=faults / _LOG, environ=environ)
             disk = cls(node, journal, child, entries, faults / _LOG)
+            disk._is_inside = inside is not None
             who = child.id
             await asyncio.to_thread(journal.update, entries[-1], pid=who.pid, start=who.start)
-            await disk._await_mount(node, source)
+            await disk._await_mount(node, source, child.id.pid if inside is None else inside)
         except BaseException:
             if child is not None:
                 await _kill(child)
@@ -102,9 +115,14 @@ class FuseDisk:
         self.child.signal(signal.SIGKILL)
 
     def broke(self) -> str | None:
-        """Tell why the server ended when neither we nor a loss of power ended it, else None."""
+        """Tell why the server ended when nothing that is meant to ended it, else None.
+
+        We may have ended it, a loss of power, or the end of a container that it was mounted in.
+        """
         ended = self.child.ended
         if not ended.done() or self._was_cut or ended.result() == server.POWER_LOST:
+            return None
+        if self._is_inside and ended.result() == 0:
             return None
         return (
             f"the file system under {self._node} broke: {self.child.describe_end()}{self._said()}"
@@ -118,11 +136,11 @@ class FuseDisk:
 
     # ---- inside
 
-    async def _await_mount(self, node: str, source: str) -> None:
+    async def _await_mount(self, node: str, source: str, pid: int) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_MOUNT_TIMEOUT_S):
                 while not self.child.ended.done():
-                    task = holder(self.child.id.pid, source)
+                    task = holder(pid, source)
                     if task is not None:
                         self._task = task
                         return

@@ -43,6 +43,21 @@ def mount_apart(device: int, point: Path, source: str) -> None:
     _in_thread(lambda: _mount(device, point, source), stays=True)
 
 
+def mount_inside(device: int, point: Path, source: str, pid: int) -> None:
+    """Mount in the namespace that a process of a container is in, with which it goes.
+
+    Raises:
+        OSError: The kernel refuses, or the process is gone.
+    """
+
+    def do() -> None:
+        _call(_libc.unshare, _CLONE_FS)  # only a thread with a root of its own may go elsewhere
+        _set_namespace(pid, pid)
+        _mount_here(device, point, source)
+
+    _in_thread(do, stays=False)
+
+
 def cannot_mount() -> str | None:
     """Try a mount; tell why a process here can have no file system of ours, None when it can."""
 
@@ -117,6 +132,10 @@ def _mount(device: int, point: Path, source: str) -> None:
     _call(_libc.unshare, _CLONE_NEWNS)
     # Or it would show in the namespace that we came from.
     _call(_libc.mount, b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
+    _mount_here(device, point, source)
+
+
+def _mount_here(device: int, point: Path, source: str) -> None:
     options = f"fd={device},rootmode=40000,user_id={os.geteuid()},group_id={os.getegid()}"
     _call(
         _libc.mount,

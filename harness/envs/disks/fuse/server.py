@@ -1,9 +1,10 @@
 """One file system of ours for one node.
 
-``python -m harness.envs.disks.fuse.server ROOT FOLDER SOURCE [LIES_ABOUT]`` serves the folder ROOT,
-mounted over itself in a mount namespace that only the node is to enter, with the troubles and the
-journal in FOLDER (``fuse_files``). It ends by SIGKILL, or with ``POWER_LOST`` once the power was
-to fail; then it has killed whoever used it.
+``python -m harness.envs.disks.fuse.server ROOT FOLDER SOURCE [LIES_ABOUT [PID]]`` serves the folder
+ROOT, mounted over itself, with the troubles and the journal in FOLDER (``fuse_files``). It is in
+the mount namespace of the process PID, a container's, or else in a new one that only the node is to
+enter. It ends by SIGKILL, with its mount, or with ``POWER_LOST`` once the power was to fail; then
+it has killed whoever used it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Final, NoReturn
 
 from harness.envs.disks.fuse import protocol as proto
 from harness.envs.disks.fuse.files import Files
-from harness.envs.disks.fuse.mount import mount_apart, open_device
+from harness.envs.disks.fuse.mount import mount_apart, mount_inside, open_device
 from harness.envs.disks.fuse.protocol import Op, Request
 
 POWER_LOST: Final = 75
@@ -221,10 +222,13 @@ def _no_such(request: Request) -> NoReturn:
 
 def main() -> int:
     """Mount, and serve."""
-    root, folder, source = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+    root, folder, source, lies_about, pid = (*sys.argv[1:], "", "")[:5]
     device = open_device()
-    server = Server(device, root, folder, sys.argv[4] if sys.argv[4:] else None)
-    mount_apart(device, root, source)
+    server = Server(device, Path(root), Path(folder), lies_about or None)
+    if pid:
+        mount_inside(device, Path(root), source, int(pid))
+    else:
+        mount_apart(device, Path(root), source)
     server.serve()
     return 0
 

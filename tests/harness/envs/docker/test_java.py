@@ -33,7 +33,9 @@ def fake_java(folder: Path, said: str) -> Path:
 
 def test_an_image_has_its_own_java_and_jars_and_gets_the_rest(tmp_path: Path) -> None:
     java, jars, rest = tmp_path / "java", tmp_path / "lib", tmp_path / "agent"
-    program = JavaProgram(java, 17, (jars, rest), "kafka:1", {jars: "/opt/kafka/libs"})
+    program = JavaProgram(
+        java, 17, (jars, rest), image="kafka:1", in_image={jars: "/opt/kafka/libs"}
+    )
     here = JavaHere(program)
     assert here.mounts == [rest]
     argv = [str(java), "-cp", f"{jars}/*", f"-javaagent:{rest}/a.jar"]
@@ -73,6 +75,6 @@ def test_a_java_that_will_not_do_says_why(
     engine: Engine, tmp_path: Path, says: str, in_image: bool, said: str
 ) -> None:
     java, image = fake_java(tmp_path, says), ensure(engine)
-    program = JavaProgram(java, 17, (), image if in_image else None)
+    program = JavaProgram(java, 17, (), image=image if in_image else None)
     with pytest.raises(EnvError, match=re.escape(said)):
         JavaHere(program).check(engine, NAME, image, LABELS, tmp_path / "lib.so")

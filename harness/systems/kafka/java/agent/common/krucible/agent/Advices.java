@@ -118,8 +118,8 @@ final class Advices {
 
     static final class Message {
         @Advice.OnMethodEnter
-        static void enter(@Advice.Argument(0) Object message) {
-            LiveHooks.taken(message);
+        static void enter(@Advice.Argument(0) Object message, @Advice.Argument(1) long currentTimeMs) {
+            LiveHooks.taken(message, currentTimeMs);
         }
 
         @Advice.OnMethodExit(onThrowable = Throwable.class)

@@ -86,8 +86,8 @@ public final class LiveHooks {
         tell("snap", node -> node.frozen(snapshot));
     }
 
-    public static void taken(Object message) {
-        tell("fetch_rx", node -> node.taken(message));
+    public static void taken(Object message, long currentTimeMs) {
+        tell("fetch_rx", node -> node.taken(message, currentTimeMs));
     }
 
     public static void done() {

@@ -47,6 +47,7 @@ public final class LiveNode implements TraceTeller.Node {
     private final TraceTeller teller = new TraceTeller(this);
     private final Set<OffsetAndEpoch> own = ConcurrentHashMap.newKeySet(); // snapshots that it makes itself
     private final TreeSet<OffsetAndEpoch> kept = new TreeSet<>(); // that it has
+    private long handledMs = Time.SYSTEM.milliseconds(); // as of which it handles a message
     private long start; // of the log
     private long flushed;
     private volatile long highWatermark; // last told of
@@ -124,7 +125,8 @@ public final class LiveNode implements TraceTeller.Node {
         teller.electionState((ElectionState) state);
     }
 
-    void taken(Object message) {
+    void taken(Object message, long currentTimeMs) {
+        handledMs = currentTimeMs;
         taken = (RaftMessage) message;
         teller.taken(taken);
     }
@@ -316,6 +318,11 @@ public final class LiveNode implements TraceTeller.Node {
     @Override
     public Time clock() {
         return Time.SYSTEM;
+    }
+
+    @Override
+    public long handledMs() {
+        return handledMs;
     }
 
     @Override

@@ -406,6 +406,11 @@ public final class SimReplica implements Replica, TraceTeller.Node {
     }
 
     @Override
+    public long handledMs() {
+        return clock.milliseconds();
+    }
+
+    @Override
     public QuorumState quorum() {
         return raft.quorum();
     }

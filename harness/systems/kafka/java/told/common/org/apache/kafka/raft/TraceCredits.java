@@ -18,6 +18,9 @@ final class TraceCredits extends HashSet<Integer> {
     interface Leading {
         Time clock();
 
+        /** The wall clock as of which it handles what it does now, in ms: not later than it is. */
+        long handledMs();
+
         /** How long it leads without a majority that fetches, in ms. */
         long checkQuorumMs();
 
@@ -38,7 +41,7 @@ final class TraceCredits extends HashSet<Integer> {
         this.node = node;
         this.leader = leader;
         this.sinceMs = nowMs();
-        this.sinceWallMs = node.clock().milliseconds();
+        this.sinceWallMs = node.handledMs();
         this.tellFromMs = sinceMs;
     }
 
@@ -61,7 +64,7 @@ final class TraceCredits extends HashSet<Integer> {
         }
         super.clear();
         sinceMs = nowMs();
-        sinceWallMs = node.clock().milliseconds();
+        sinceWallMs = node.handledMs();
     }
 
     /** Tell of a majority that has fetched, now that the request is told of that made it one. */
