@@ -49,12 +49,14 @@ from harness.systems.kafka.mixed import (
 from harness.systems.kafka.releases import (
     DESCRIBES_SINCE,
     DYNAMIC_SINCE,
+    JOIN,
     LIVE_SINCE,
     RAISES_KRAFT_VERSION_SINCE,
     UPGRADE,
     VERSION,
     Line,
     all_releases,
+    check_joining,
     is_of_releases,
     line_of,
     release_of,
@@ -78,6 +80,7 @@ from harness.systems.nodes.levels import METADATA_SETTING
 from harness.systems.nodes.processes import (
     BOOTSTRAP_SETTING,
     DYNAMIC,
+    POLL_S,
     QUORUM_SETTING,
     KraftNodes,
     Node,
@@ -162,6 +165,8 @@ def check_settings(settings: Mapping[str, str]) -> None:
             raise UsageError(
                 f"--set {QUORUM_SETTING}={DYNAMIC}: Apache Kafka {release} has no {DYNAMIC} quorums"
             )
+    if settings.get(JOIN) == "true":
+        check_joining(settings)
     for key in settings:
         if is_of_releases(key) or is_of_mixture(key):
             continue
@@ -433,6 +438,7 @@ class Kafka(KraftNodes):
         if isinstance(self._env, AsksJvms):
             self._env.ask_jvms()
         await super().setup()
+        await self._await_joined()
         if self._spec.workload not in OF_TOPICS:
             return
         if not self.observers:
@@ -473,6 +479,25 @@ class Kafka(KraftNodes):
         """Wait until each node shows all that is committed now."""
         self._marks += 1
         return await marks.show_all(self.cluster(), self.nodes, self._marks, by_s)
+
+    @property
+    def _first_voters(self) -> tuple[str, ...]:
+        """All; where nodes join by themselves, the first one alone."""
+        joins = self._spec.settings.get(JOIN) == "true" and not isinstance(self._env, Sim)
+        return self.voters[:1] if joins else self.voters
+
+    async def _await_joined(self) -> None:
+        """Wait until nodes that join by themselves have done so; raises NodeStartError."""
+        keys: Mapping[str, str] = {}
+        deadline_s = asyncio.get_running_loop().time() + self.start_timeout_s
+        while self._first_voters != self.voters and set(keys) != set(self.voters):
+            keys = await self.voter_keys() or {}
+            if asyncio.get_running_loop().time() > deadline_s:
+                raise NodeStartError(
+                    f"of {', '.join(self.voters)} only {', '.join(keys) or 'none'} joined the "
+                    f"quorum within {self.start_timeout_s:g} s"
+                )
+            await asyncio.sleep(POLL_S)
 
     def event_files(self) -> dict[str, Path]:
         """Tell where each node's agent writes its protocol events; nowhere, where there is none."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.errors import UsageError
+from harness.systems.nodes.processes import DYNAMIC, QUORUM_SETTING
 
 DEFAULT: Final = "4.1.2"
 KNOWN: Final = ("3.7.2", "3.9.1", "3.9.2", "4.0.1", "4.0.2", "4.1.2", "4.2.0", "4.2.1", "4.3.1")
@@ -23,10 +24,12 @@ DESCRIBES_SINCE: Final = (3, 9)  # voters by directory, in version 2 of Describe
 LEADS_WHEN_ELECTED_SINCE: Final = (3, 9)  # as state machines are told
 VOTES_KEPT_SINCE: Final = (4, 0)  # of followers, in quorum-state
 HEARD_AT_ONCE_SINCE: Final = (4, 1)  # of the high watermark (KIP-1166)
+JOINS_SINCE: Final = (4, 2)  # a quorum, by itself (KIP-1186)
 PAUSES_SINCE: Final = (4, 2)  # a follower whose UpdateRaftVoter is due (KAFKA-19605)
 
 RAISES_KRAFT_VERSION_SINCE: Final = (4, 1)  # static voters become dynamic ones (KAFKA-16538)
 
+JOIN: Final = "controller.quorum.auto.join.enable"
 VERSION: Final = "krucible.kafka.version"
 HOME: Final = "krucible.kafka.home"
 UPGRADE: Final = "krucible.kafka.upgrade"
@@ -112,3 +115,17 @@ def known(version: str, option: str = "Apache Kafka") -> str:
     if version not in KNOWN:
         raise UsageError(f"{option} {version}: krucible does not know it; want {', '.join(KNOWN)}")
     return version
+
+
+def check_joining(settings: Mapping[str, str]) -> None:
+    """Raise UsageError where nodes cannot join a quorum by themselves."""
+    for release in all_releases(settings):
+        if release.line < JOINS_SINCE:
+            raise UsageError(
+                f"--set {JOIN}: Apache Kafka {release} knows it not; want "
+                f"{'.'.join(map(str, JOINS_SINCE))} or newer with --kafka-version"
+            )
+    if settings.get(QUORUM_SETTING) != DYNAMIC:
+        raise UsageError(
+            f"--set {JOIN}: only a dynamic quorum: add --set {QUORUM_SETTING}={DYNAMIC}"
+        )

@@ -478,7 +478,13 @@ class KraftNodes:
         return ",".join(
             f"{i}@{_text(self._env.address(voter))}:{uuid_to_text(self._directory_id(i))}"
             for i, voter in enumerate(self.voters, start=1)
+            if voter in self._first_voters
         )
+
+    @property
+    def _first_voters(self) -> tuple[str, ...]:
+        """The voters that a dynamic quorum begins with; the others are to join it."""
+        return self.voters
 
     def _directory_id(self, node_id: int) -> UUID:
         """Draw the id of the disk that the node has now."""
@@ -489,7 +495,7 @@ class KraftNodes:
     def _format(self, node: Node) -> None:
         """Give the node its identity, and to a first voter of a dynamic quorum all of them."""
         quorum = Quorum(self._initial_controllers() if node.voter else None)
-        if node.voter and self._disks.get(node.id):
+        if node.voter and (self._disks.get(node.id) or node.name not in self._first_voters):
             quorum = Quorum(no_initial_controllers=True)
         disk = self._site.disk(node.name)
         try:

@@ -16,6 +16,7 @@ from harness.systems.kafka.plugin import check_processes, check_settings
 from harness.systems.kafka.releases import (
     DEFAULT,
     HOME,
+    JOIN,
     KNOWN,
     UPGRADE,
     VERSION,
@@ -24,6 +25,7 @@ from harness.systems.kafka.releases import (
     releases_of,
 )
 from harness.systems.nodes.levels import METADATA_SETTING
+from harness.systems.nodes.processes import DYNAMIC, QUORUM_SETTING
 from harness.verdict import Anomaly
 from tests.support.commands.command import krucible
 
@@ -40,6 +42,24 @@ def test_a_release_that_is_not_known_is_refused_with_those_that_are(setting: str
     with pytest.raises(UsageError, match=r"9\.9\.9: krucible does not know it; want ") as told:
         check_settings({setting: "9.9.9"})
     assert str(told.value).endswith(", ".join(KNOWN))
+
+
+def test_nodes_join_by_themselves_only_where_the_release_and_the_quorum_let_them() -> None:
+    check_settings({JOIN: "true", VERSION: "4.3.1", QUORUM_SETTING: DYNAMIC})
+    check_settings({JOIN: "false"})
+    with pytest.raises(UsageError, match=r"Apache Kafka 4\.1\.2 knows it not; want 4\.2 or newer"):
+        check_settings({JOIN: "true", QUORUM_SETTING: DYNAMIC})
+    with pytest.raises(UsageError, match=f"add --set {QUORUM_SETTING}={DYNAMIC}"):
+        check_settings({JOIN: "true", VERSION: "4.3.1"})
+
+
+def test_an_image_is_for_containers_alone() -> None:
+    image = {"krucible.kafka.image": "apache/kafka:4.1.2"}
+    assert systems.traits("kafka").with_settings(image).envs == {"docker"}
+    with pytest.raises(UsageError, match="want the name of an image"):
+        check_processes({"krucible.kafka.image": ""})
+    with pytest.raises(UsageError, match="only processes run in images; leave it out"):
+        systems.traits("kafka").of(RunSpec(1, env=SIM, system="kafka", settings=image))
 
 
 def test_a_command_says_it() -> None:
