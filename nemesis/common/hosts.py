@@ -58,11 +58,13 @@ def _seamless(
     """Do as ``needs_seam``, for a system or its class, and what an environment can and says."""
     if has(Simulated, system) and not systems.traits(name).jvms:
         return None  # its live nodes are ours, too
-    if ability in (Disks, Power) and has(StoresLogs, system) and can(MountsDisks):
-        return says(MountsDisks)
+    lacks = f"system {name!r} has no seam to {_WHAT[ability]}"
+    if ability in (Disks, Power) and has(StoresLogs, system):
+        under = f"{lacks}, and no file system of ours can be put under them there"
+        return says(MountsDisks) if can(MountsDisks) else under
     if ability is Clocks and can(AsksJvms) and systems.traits(name).jvms:
         return None
-    return f"system {name!r} has no seam to {_WHAT[ability]}"
+    return lacks
 
 
 def has(ability: type, what: object) -> bool:

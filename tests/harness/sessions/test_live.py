@@ -267,16 +267,15 @@ def test_an_interrupted_run_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"workload": "register"}, "system 'kafka' works only with brokers, producer-ids"),
         (
-            {"workload": "brokers", "env": "docker"},
-            "--env docker: system 'kafka' works only with local",
+            {"workload": "brokers", "settings": {"krucible.kafka.image": "kafka"}},
+            "--env local: system 'kafka' works only with docker",
         ),
         ({"workload": "brokes"}, "no workload is called 'brokes'"),
     ],
 )
 def test_a_system_may_say_what_it_goes_with(
-    changed: dict[str, str], message: str, tmp_path: Path
+    changed: dict[str, object], message: str, tmp_path: Path
 ) -> None:
     spec = replace(SPEC, **{"system": "kafka", "env": "local", "nemeses": ("none",), **changed})  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=message):

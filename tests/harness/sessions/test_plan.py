@@ -138,6 +138,10 @@ def test_an_unknown_nemesis_is_refused_in_options_and_in_a_schedule(make: Any) -
             {"workload": "isr", "observers": 0},
             "workload 'isr': controllers of Kafka answer no Meta",
         ),
+        (
+            {"workload": "brokers", "env": "ssh", "settings": {"krucible.kafka.image": "kafka"}},
+            "--env ssh: system 'kafka' works only with docker",
+        ),
         ({"workload": "brokers", "env": "loca"}, "no environment is called 'loca'"),
         (
             {"workload": "topics", "env": SIM},

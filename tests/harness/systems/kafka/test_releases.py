@@ -55,7 +55,7 @@ def test_nodes_join_by_themselves_only_where_the_release_and_the_quorum_let_them
 
 def test_an_image_is_for_containers_alone() -> None:
     image = {"krucible.kafka.image": "apache/kafka:4.1.2"}
-    assert systems.traits("kafka").with_settings(image).envs == {"docker"}
+    assert systems.traits("kafka").with_settings(image).envs == frozenset({"docker"})
     with pytest.raises(UsageError, match="want the name of an image"):
         check_processes({"krucible.kafka.image": ""})
     with pytest.raises(UsageError, match="only processes run in images; leave it out"):
