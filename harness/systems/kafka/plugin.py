@@ -139,6 +139,8 @@ SMALL: Final[Mapping[str, str]] = {
     "num.network.threads": "1",
     "background.threads": "2",
     "group.initial.rebalance.delay.ms": "0",
+    # one that began in vain for so long ends itself, and a quorum may well be down for a minute
+    "initial.broker.registration.timeout.ms": "3600000",
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
