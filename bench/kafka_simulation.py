@@ -3,9 +3,10 @@
     python bench/kafka_simulation.py [--workload register] [--seeds 1..20] [--seconds 60]
 
 Raft clients alone (``register``), or whole controllers (``producer-ids``). Three voters, no
-faults, 20 client ops per simulated second, all invariants online. Times are CPU
-times of this process with all threads of its JVM, after three seeds that only warm it up. "heap" is
-what Java's heap holds after a collection, when the first and when the last seed is done. Take a
+faults, 20 client ops per simulated second, all invariants online. Times are CPU times of this
+process with all threads of its JVM, after three seeds that only warm it up; for 37 seeds or more
+the JVM compiles with its slow compiler, too. "heap" is what Java's heap holds after a collection,
+when the first and when the last seed is done. Take a
 machine at rest. Prints a table on stdout and one JSON object as the last line.
 """
 
@@ -18,6 +19,7 @@ import statistics
 import time
 
 from bench.support.figures import table
+from harness.processes.outlook import expect
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import SimRun, simulate
 from harness.spec import RunSpec
@@ -61,6 +63,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     options = parser.parse_args()
     first, last = map(int, options.seeds.split(".."))
+    expect(last - first + 1 + WARM)
     for seed in range(1_000, 1_000 + WARM):
         run(options.workload, seed, options.seconds)
     rows, speeds, heaps = [], [], []

@@ -14,6 +14,7 @@ from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
+from harness.processes.outlook import expect
 from harness.sessions.crash_points import CrashPoint
 from harness.sessions.plan import Plan
 from harness.sessions.reached import Reach, premises, reached, told_of
@@ -95,6 +96,7 @@ class Trial:
 
 def each(trials: Sequence[Trial]) -> Iterator[Result]:
     """Do trials one after the other; each tells of features that those before it did not show."""
+    expect(len(trials))
     known: set[str] = set()
     for trial in trials:
         result = trial.do()

@@ -7,13 +7,14 @@ import traceback
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from harness import seeds as streams
 from harness.errors import UsageError
 from harness.explore.play import seen_in
 from harness.nightly.entries import Canary, Sim
 from harness.nightly.ledger import Key, key_of
+from harness.processes.outlook import expect
 from harness.sessions.plan import Plan
 from harness.sessions.reached import Reach
 from harness.sessions.released import Chase, Play, chase, quarries
@@ -25,6 +26,7 @@ from harness.store.signatures import of_doubt, signature
 from harness.verdict import Valid
 
 Line = dict[str, Any]
+SEED_S: Final = 2.0  # that a seed takes, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class Slice:
     def work(self) -> Iterator[Line]:
         """A ledger line for each seed, and at the end one of what they reached."""
         until_s = time.monotonic() + self.for_s
+        expect(round(self.for_s / SEED_S))
         reach, known = Reach(), set(self.known)
         stored: Counter[Key] = Counter()
         for seed in self.seeds:

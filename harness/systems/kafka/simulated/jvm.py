@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from harness.errors import EnvError
+from harness.processes.outlook import expected
 from harness.systems.kafka.compiled import Classes, classes
 from harness.systems.kafka.distribution import KafkaDist, KafkaMissingError, fetch_classes
 from harness.systems.kafka.releases import Release
@@ -27,11 +28,6 @@ OPTIONS: Final = (
     "-XX:-UsePerfData",
     "-Xrs",  # signals are Python's
     "-Xlog:disable",
-    # eight times HotSpot's own: else a run of one seed pays more for C2 than it gets of it
-    "-XX:Tier4InvocationThreshold=40000",
-    "-XX:Tier4MinInvocationThreshold=5000",
-    "-XX:Tier4CompileThreshold=120000",
-    "-XX:Tier4BackEdgeThreshold=320000",
     "--add-opens=java.base/java.util=ALL-UNNAMED",
     # for ``Chance``: compiled code has the salt in it, and some is compiled before we come
     "-XX:CompileCommand=quiet",
@@ -40,6 +36,9 @@ OPTIONS: Final = (
         for name in ("Set12$1", "SetN$SetNIterator", "MapN$MapNIterator", "MapN$1")
     ),
 )
+# Without the slow compiler (C2), and without the profile that it needs of all code before.
+BRIEF: Final = ("-XX:TieredStopAtLevel=1",)
+MANY: Final = 40  # simulations: with fewer C2 costs more than it saves
 _started: list[int] = []  # in which process
 
 
@@ -112,6 +111,11 @@ def loaded(release: Release) -> Loaded:
     return Loaded(found)
 
 
+def options(simulations: int) -> tuple[str, ...]:
+    """Give the options of a JVM that is to serve so many simulations."""
+    return OPTIONS if simulations >= MANY else (*OPTIONS, *BRIEF)
+
+
 def _start(seam: Path, java: Path) -> None:
     jpype = bridge()
     if _started == [os.getpid()]:
@@ -122,7 +126,7 @@ def _start(seam: Path, java: Path) -> None:
         raise EnvError("this process has a JVM already, which krucible did not start")
     library = java.resolve().parent.parent / "lib" / "server" / "libjvm.so"
     path = str(library) if library.exists() else jpype.getDefaultJVMPath()
-    jpype.startJVM(path, *OPTIONS, classpath=[str(seam)], convertStrings=False)
+    jpype.startJVM(path, *options(expected()), classpath=[str(seam)], convertStrings=False)
     _started.append(os.getpid())
     jpype.JClass("krucible.Chance").fix()
 

@@ -34,3 +34,8 @@ def test_a_simulation_says_it_before_it_begins(monkeypatch: pytest.MonkeyPatch) 
     done = krucible("sim", "--system", "kafka", "--seed", "1")
     assert done.code == 254
     assert "JPype1 is missing" in done.complaint
+
+
+def test_the_slow_compiler_is_for_many_simulations() -> None:
+    assert set(jvm.options(1)) - set(jvm.options(jvm.MANY)) == set(jvm.BRIEF)
+    assert jvm.options(jvm.MANY - 1) == jvm.options(1)
