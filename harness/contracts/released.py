@@ -21,6 +21,7 @@ class ReleasedBug:
         narrowed: The same in words, with the reason; empty: the generic swarm.
         live: Options of runs as processes in which it is seen, too, by the names of ``RunSpec``;
             None: it is not.
+        live_breaks: The invariants of which one must name it there; empty: the same.
         known: The finding under which the affected release's anomalies are known, and so counted
             apart (``verdict.Known.finding``); None: they are anomalies like any other.
         cannot: Why it is not hunted, and what that would take; empty: it is.
@@ -35,6 +36,7 @@ class ReleasedBug:
     setting: Mapping[str, Any] = field(default_factory=dict)
     narrowed: str = ""
     live: Mapping[str, Any] | None = None
+    live_breaks: tuple[str, ...] = ()
     known: str | None = None
     cannot: str = ""
     missed: str = ""

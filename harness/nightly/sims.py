@@ -17,7 +17,7 @@ from harness.nightly.ledger import Key, key_of
 from harness.processes.outlook import expect
 from harness.sessions.plan import Plan
 from harness.sessions.reached import Reach
-from harness.sessions.released import Chase, Play, chase, quarries
+from harness.sessions.released import ARM, LIVE_ARM, Chase, Play, chase, quarries
 from harness.sessions.simulated import SimRun, never_done, reason_of, save, simulate
 from harness.sessions.swarm import draw
 from harness.sessions.zoo import Hunt, bugs, directed
@@ -131,7 +131,8 @@ def released_canary(wanted: Canary, play: Play) -> Iterator[Line]:
     It counts as caught when the release that has it fixed broke nothing that it breaks.
     """
     (quarry,) = quarries([wanted.of], live=wanted.live)
-    for so_far in chase(quarry, wanted.budget_s, play):
+    arm = LIVE_ARM if wanted.live else ARM
+    for so_far in chase(quarry, wanted.budget_s, play, arm):
         yield chase_line(wanted, so_far)
 
 

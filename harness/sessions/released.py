@@ -124,7 +124,8 @@ def chase(
     bug = quarry.bug
     if bug.fixed is None:
         raise UsageError(f"{bug.name}: no release has it fixed")
-    so_far, breaks = Chase(bug.name, bug.affected, bug.fixed, arm), frozenset(bug.breaks)
+    so_far = Chase(bug.name, bug.affected, bug.fixed, arm)
+    breaks = frozenset((arm == LIVE_ARM and bug.live_breaks) or bug.breaks)
     wrong, alarms, others, broken = (Counter[str]() for _ in range(4))
     began_s, cpu_began_s = time.monotonic(), time.process_time()
     for seed in count(FIRST):

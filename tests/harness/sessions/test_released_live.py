@@ -49,6 +49,14 @@ def test_both_releases_have_the_same_run(tmp_path: Path) -> None:
     assert "a.b=1" in first
 
 
+def test_what_names_a_bug_in_processes_may_be_another_invariant(tmp_path: Path) -> None:
+    code = SAYS.format(file=str(tmp_path / "asked"), version=VERSION)
+    play = player(Program((sys.executable, "-c", code)), tmp_path / "store")
+    other = Quarry("kafka", replace(BUG, breaks=("L8",), live_breaks=("L10",)))
+    (told,) = chase(other, 60, play, LIVE_ARM)
+    assert told.caught_by == ["L10"]
+
+
 def test_a_run_that_breaks_costs_no_other(tmp_path: Path) -> None:
     quarry = Quarry("kafka", replace(BUG, live={"time_limit_s": 1.0}))
     play = player(Program((sys.executable, "-c", "import sys; sys.exit('no Java')")), tmp_path)

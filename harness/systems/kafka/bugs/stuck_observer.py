@@ -21,4 +21,14 @@ BUG = ReleasedBug(
     },
     narrowed="cuts, and nodes that know one bootstrap server: of several an observer finds the "
     "leader by chance, and until then asks for it without a pause, which takes much CPU",
+    live={
+        "settings": {"krucible.quorum": "dynamic", "krucible.bootstrap.servers": "1"},
+        "workload": "producer-ids",
+        "observers": 1,
+        "rate_hz": 5.0,
+        "time_limit_s": 40.0,
+        "pace": "long",
+        "nemeses": ("partition",),
+    },
+    live_breaks=("L2",),  # there all nodes are to follow within the time for recovery
 )
