@@ -34,6 +34,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Contained]:
         yield found
 
 
+@pytest.mark.long
 def test_containers_are_cut_off_and_killed_and_left_as_they_were(
     cluster: Contained, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -99,6 +99,7 @@ def test_what_the_file_does_not_allow_is_refused(cluster: Foreign, tmp_path: Pat
         assert said in ran.err
 
 
+@pytest.mark.long
 def test_faults_hit_one_node_at_a_time_and_only_where_allowed(
     cluster: Foreign, tmp_path: Path
 ) -> None:
