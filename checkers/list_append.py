@@ -15,7 +15,7 @@ from checkers.invariants.inventions import S18
 from checkers.invariants.reads import ReadsConfirmed
 from checkers.transactions.cycles import anomalies, judge
 from harness.contracts.checker import RunData
-from harness.contracts.traits import BY_NODE
+from harness.contracts.traits import LINEARIZABLE
 from harness.contracts.workload import LOCAL
 from harness.history.ops import NEMESIS, History
 from harness.registry import checkers, systems
@@ -53,7 +53,7 @@ def list_append(run: RunData) -> CheckResult:
         for op in history
         if op.process != NEMESIS and op.f in FS and isinstance(op.key, str)
     ]
-    by_node = systems.traits(run.spec.system).of(run.spec).reads == BY_NODE
+    by_node = systems.traits(run.spec.system).of(run.spec).reads != LINEARIZABLE
     judged = judge(History(ops), process=not by_node, realtime=not by_node)
     orders = judged.orders
     appends = sum(len(of_key.appends) for of_key in orders.keys.values())

@@ -9,7 +9,7 @@ They are given where a plug-in registers itself, and have defaults that ask for 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from harness.contracts.released import ReleasedBug
@@ -57,6 +57,7 @@ class SystemTraits:
         leaves: Of ``events``, ``records``, ``output`` and ``images`` (brokers tell of theirs) what
             a run leaves behind; a checker whose ``needs`` are not among them is not asked.
         workloads: The workloads that it goes with; None: all.
+        drawn: Those of them that a swarm draws where none is asked for; None: all.
         envs: The environments that it goes with; None: all.
         checkers: Judge each run of it, beside those of the workload.
         versions: Of what is under test, by name; written into the results.
@@ -76,6 +77,7 @@ class SystemTraits:
         reads: What a read promises; with "monotonic-by-node" a workload's ``reads`` are asked of
             the client's own node, as ``local-`` ops, with "linearizable-at-rest" those of its
             main phase.
+        reads_with: What one promises with a workload, by its name, where that is something else.
         simulated: What it says of its simulated runs in the place of all this; None: the same.
         narrowed: What it says of runs with such settings in the place of all this; None: the same.
             It is not asked about settings that ``check_settings`` refuses.
@@ -84,6 +86,7 @@ class SystemTraits:
     leaves: frozenset[str] = frozenset()
     leaves_with: Mapping[str, frozenset[str]] = field(default_factory=dict)
     workloads: frozenset[str] | None = None
+    drawn: frozenset[str] | None = None
     envs: frozenset[str] | None = None
     checkers: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -98,13 +101,16 @@ class SystemTraits:
     why_not: Callable[[type, RunSpec], str | None] = _no_reason
     settings: Mapping[str, str] = field(default_factory=dict)
     reads: Reads = LINEARIZABLE
+    reads_with: Mapping[str, Reads] = field(default_factory=dict)
     simulated: SystemTraits | None = None
     narrowed: Callable[[Settings], SystemTraits] | None = None
 
     def of(self, spec: RunSpec) -> SystemTraits:
         """Give the traits of a run with such options; raises UsageError for bad settings."""
         own = self.simulated if spec.env == SIM and self.simulated is not None else self
-        return own.with_settings(spec.settings)
+        fit = own.with_settings(spec.settings)
+        reads = fit.reads_with.get(spec.workload, fit.reads)
+        return fit if reads == fit.reads else replace(fit, reads=reads)
 
     def with_settings(self, settings: Settings) -> SystemTraits:
         """Give the traits of runs with such settings; raises UsageError for bad ones."""

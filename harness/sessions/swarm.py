@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, Final
 
 from harness import seeds
+from harness.contracts.traits import SystemTraits
 from harness.faults.schedule import about, length_s, paced, room
 from harness.faults.weather import WEATHERS
 from harness.registry import nemeses, systems
@@ -64,7 +65,7 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
     given = dict(pinned or {})
     traits = systems.traits(given.get("system", DEFAULT_SYSTEM))
     traits = (traits.simulated or traits).with_settings(given.get("settings", {}))
-    fit = {name: w for name, w in WORKLOADS.items() if name in (traits.workloads or WORKLOADS)}
+    fit = {name: w for name, w in WORKLOADS.items() if _is_drawn(name, traits)}
     rng = seeds.rng(seed, "swarm")
     drawn: dict[str, Any] = {
         "voters": _weighted(rng, VOTERS),
@@ -98,6 +99,11 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
     elif "pace" not in given:
         spec["pace"] = _in_time(seed, spec, settings)
     return RunSpec(seed=seed, env=SIM, settings=settings, **spec)
+
+
+def _is_drawn(workload: str, traits: SystemTraits) -> bool:
+    """Tell whether a workload is one of those that a system has the swarm draw."""
+    return all(workload in (names or WORKLOADS) for names in (traits.workloads, traits.drawn))
 
 
 def _unusual(seed: int) -> dict[str, Any]:

@@ -157,6 +157,30 @@ def test_what_a_controller_throws_at_once_is_an_answer(kafka: KafkaDist, tmp_pat
     assert any('"t":"renounce"' in each and '"kept":0' in each for each in events)
 
 
+def test_whole_controllers_answer_from_their_images(kafka: KafkaDist, tmp_path: Path) -> None:
+    assert kafka.archive.is_file()
+    options = "--system kafka --workload list-append --voters 3 --observers 1 --seed 5"
+    brief = "--time-limit 8 --nemesis kill,partition --rate 30 --concurrency 5 --save"
+    code, told = sim(*options.split(), *brief.split(), "--store", tmp_path)
+    assert code == 0, told
+    (found,) = results(tmp_path).values()
+    checked = {each["checker"]: each.get("checked", {}) for each in found["results"]}
+    assert checked["reads"]["C8"] > 10
+    assert checked["reads"]["L8"] > 0
+
+
+@pytest.mark.long
+def test_settings_of_a_deleted_topic_stay_where_all_is_read_at_once(
+    kafka: KafkaDist, tmp_path: Path
+) -> None:
+    assert kafka.archive.is_file()
+    options = "--system kafka --workload topics --voters 3 --observers 1 --seed 6"
+    brief = "--time-limit 15 --nemesis kill,partition"
+    code, told = sim(*options.split(), *brief.split(), "--store", tmp_path)
+    assert code == 1, told
+    assert "C8 image equals the fold of the log" in told
+
+
 def test_a_disk_that_lies_is_caught_and_replays_and_shrinks(
     kafka: KafkaDist, tmp_path: Path
 ) -> None:

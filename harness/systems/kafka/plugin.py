@@ -71,6 +71,7 @@ from harness.systems.kafka.simulated.sites import (
     OF_MIXED_QUORUMS,
     OF_RAFT_ALONE,
     OF_STATIC_QUORUMS,
+    OF_VIEWS,
     kafka_site,
     latest_level,
     metadata_version,
@@ -151,7 +152,8 @@ SMALL: Final[Mapping[str, str]] = {
 OF_TOPICS: Final = frozenset(
     {"describe", "isr", "list-append", "membership", "observers", "register", "topics"}
 )
-HEARTBEAT_S: Final = 2.0  # as Kafka's own
+HEARTBEAT_SETTING: Final = "broker.heartbeat.interval.ms"
+HEARTBEAT_MS: Final = 2000  # Kafka's own default
 _NAME: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)+")
 _CONFIG = "server.properties"
 _OUTPUT = Path("/dev/stdout")  # the environment appends it to the node's log
@@ -262,6 +264,8 @@ PROCESSES: Final = SystemTraits(
 SIMULATED: Final = SystemTraits(
     leaves=frozenset({"events", "records", "output"}),
     leaves_with={workload: frozenset({"images"}) for workload in OF_CONTROLLERS},
+    drawn=OF_RAFT_ALONE | (OF_CONTROLLERS - OF_VIEWS),  # more would give each seed another run
+    reads_with=dict.fromkeys(OF_VIEWS, BY_NODE),
     workloads=OF_RAFT_ALONE | OF_CONTROLLERS,
     check_settings=check_simulated,
     known=KNOWN,
@@ -357,8 +361,9 @@ class Kafka(KraftNodes):
         return KafkaClient(self.cluster())
 
     def cluster(self) -> Cluster:
-        """Tell where all nodes are; of processes only brokers answer Metadata."""
-        lookouts = () if isinstance(self._env, Sim) else self.observers
+        """Tell where all nodes are; where controllers are whole only brokers answer Metadata."""
+        is_whole = not isinstance(self._env, Sim) or self._spec.workload in OF_VIEWS
+        lookouts = self.observers if is_whole else ()
         return replace(super().cluster(), lookouts=lookouts)
 
     def node_release(self, node: str) -> str:
@@ -427,6 +432,8 @@ class Kafka(KraftNodes):
         """Find Kafka, or fetch it; then as any system of KRaft nodes."""
         if isinstance(self._env, Sim):
             await super().setup()
+            if self._spec.workload in OF_VIEWS:
+                await self._await_views()
             return
         try:
             self._builds = await asyncio.to_thread(fetch_builds, self._spec.settings)
@@ -441,9 +448,12 @@ class Kafka(KraftNodes):
             self._env.ask_jvms()
         await super().setup()
         await self._await_joined()
-        if self._spec.workload not in OF_TOPICS:
-            return
-        if not self.observers:
+        if self._spec.workload in OF_TOPICS:
+            await self._await_views()
+
+    async def _await_views(self) -> None:
+        """Wait until topics can be made, and each node shows what is written."""
+        if not self.observers or isinstance(self._env, Sim):  # whose observers do not register
             await self._play_broker()
         if not await self._show_mark(asyncio.get_running_loop().time() + self.start_timeout_s):
             raise NodeStartError(
@@ -454,7 +464,8 @@ class Kafka(KraftNodes):
     async def _play_broker(self) -> None:
         """Play a broker that takes topics, as long as the run lasts; raises NodeStartError."""
         cast = Cast(seeds.rng(self._spec.seed, "host"))
-        self._host = Fleet(self.cluster(), cast, 1, HEARTBEAT_S)
+        heartbeat_ms = int(self._spec.settings.get(HEARTBEAT_SETTING, HEARTBEAT_MS))
+        self._host = Fleet(self.cluster(), cast, 1, heartbeat_ms / 1e3)
         self._host.enter()
         if not await self._host.until_serving(self.start_timeout_s):
             raise NodeStartError(
@@ -473,7 +484,7 @@ class Kafka(KraftNodes):
         by_s = asyncio.get_running_loop().time() + timeout_s
         if not await super().await_recovery(timeout_s):
             return False
-        if isinstance(self._env, Sim):
+        if isinstance(self._env, Sim) and self._spec.workload not in OF_VIEWS:
             return True
         return await self._show_mark(by_s)
 

@@ -144,8 +144,8 @@ def test_an_unknown_nemesis_is_refused_in_options_and_in_a_schedule(make: Any) -
         ),
         ({"workload": "brokers", "env": "loca"}, "no environment is called 'loca'"),
         (
-            {"workload": "topics", "env": SIM},
-            "system 'kafka' works only with brokers, describe, membership, producer-ids, register",
+            {"workload": "observers", "env": SIM},
+            "system 'kafka' works only with brokers, describe, list-append, membership",
         ),
     ],
 )

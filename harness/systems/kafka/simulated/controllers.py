@@ -23,10 +23,14 @@ NATIVE: Final = frozenset(
         ApiKey.UNREGISTER_BROKER,
         ApiKey.CONTROLLER_REGISTRATION,
         ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.UPDATE_FEATURES,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.DESCRIBE_CONFIGS,
     }
 )
+OF_BROKERS: Final = frozenset({ApiKey.DESCRIBE_CONFIGS, ApiKey.METADATA})  # from their own image
 
 
 class Controllers:
@@ -39,7 +43,7 @@ class Controllers:
         self._process = process
         self._leader: int | None = None
         is_controller = "controller" in process.config.roles
-        self.native = NATIVE if is_controller else frozenset[ApiKey]()
+        self.native = NATIVE if is_controller else OF_BROKERS
 
     def committed(self, end: int, epoch: int, size: int, values: list[bytes]) -> None:
         """Java applies records."""

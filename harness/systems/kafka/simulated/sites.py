@@ -26,11 +26,12 @@ from node.sim.program import program_of
 LATENCY_NS: Final = 500 * US
 JITTER_NS: Final = 500 * US
 OF_RAFT_ALONE: Final = frozenset({"register", "membership", "describe"})  # workloads
-OF_CONTROLLERS: Final = frozenset({"brokers", "producer-ids"})
+OF_VIEWS: Final = frozenset({"list-append", "topics"})  # whose reads a node's image answers
+OF_CONTROLLERS: Final = OF_VIEWS | {"brokers", "producer-ids"}
 # before 3.9 controllers do not know the requests of our clients' brokers
 OF_STATIC_QUORUMS: Final = frozenset({"register"})
 # nodes of ours have a whole controller, and so have Kafka's beside them
-OF_MIXED_QUORUMS: Final = OF_CONTROLLERS | {"membership", "describe"}
+OF_MIXED_QUORUMS: Final = (OF_CONTROLLERS - OF_VIEWS) | {"membership", "describe"}
 # the line whose latest metadata.version it is
 OF_LATEST: Final = line_of(level_name(LATEST_METADATA_VERSION).partition("-")[0])
 FSYNC: Final = "krucible.fsync"

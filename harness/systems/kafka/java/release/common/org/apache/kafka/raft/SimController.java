@@ -12,9 +12,12 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 
 import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.message.AllocateProducerIdsRequestData;
 import org.apache.kafka.common.message.AllocateProducerIdsResponseData;
+import org.apache.kafka.common.message.AlterPartitionRequestData;
+import org.apache.kafka.common.message.AlterPartitionResponseData;
 import org.apache.kafka.common.message.BrokerHeartbeatRequestData;
 import org.apache.kafka.common.message.BrokerHeartbeatResponseData;
 import org.apache.kafka.common.message.BrokerRegistrationRequestData;
@@ -23,8 +26,12 @@ import org.apache.kafka.common.message.ControllerRegistrationRequestData;
 import org.apache.kafka.common.message.ControllerRegistrationResponseData;
 import org.apache.kafka.common.message.CreateTopicsRequestData;
 import org.apache.kafka.common.message.CreateTopicsResponseData;
+import org.apache.kafka.common.message.DeleteTopicsRequestData;
+import org.apache.kafka.common.message.DeleteTopicsResponseData;
+import org.apache.kafka.common.message.DescribeConfigsRequestData;
 import org.apache.kafka.common.message.IncrementalAlterConfigsRequestData;
 import org.apache.kafka.common.message.IncrementalAlterConfigsResponseData;
+import org.apache.kafka.common.message.MetadataRequestData;
 import org.apache.kafka.common.message.RequestHeaderData;
 import org.apache.kafka.common.message.UnregisterBrokerRequestData;
 import org.apache.kafka.common.message.UnregisterBrokerResponseData;
@@ -37,6 +44,7 @@ import org.apache.kafka.common.requests.ApiError;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.controller.ControllerRequestContext;
 import org.apache.kafka.controller.QuorumController;
+import org.apache.kafka.controller.ResultOrError;
 import org.apache.kafka.image.loader.MetadataLoader;
 import org.apache.kafka.image.publisher.SnapshotEmitter;
 import org.apache.kafka.image.publisher.SnapshotGenerator;
@@ -61,6 +69,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
     private final SimReplica node;
     private final Map<String, String> settings;
     private final Random random;
+    private final SimImages images;
     private QuorumController controller;
     private int claimed = -1; // the epoch in which it is active
 
@@ -68,6 +77,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         this.node = node;
         this.settings = node.settings;
         this.random = new Random(seed);
+        this.images = new SimImages(node);
     }
 
     @Override
@@ -109,7 +119,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                 TimeUnit.MILLISECONDS.toNanos(number("metadata.log.max.snapshot.interval.ms", SNAPSHOT_MS)))
             .setThreadNamePrefix("kafka-" + node.id + "-")
             .build();
-        loader.installPublishers(List.of(generator, new SimImages(node)));
+        loader.installPublishers(List.of(generator, images));
         client.register(loader);
         if (!isController) {
             return;
@@ -229,7 +239,38 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         if (request instanceof IncrementalAlterConfigsRequestData asked) {
             return alter(key, asked);
         }
+        if (request instanceof DeleteTopicsRequestData asked) {
+            return delete(key, asked);
+        }
+        if (request instanceof AlterPartitionRequestData asked) {
+            return done(key, () -> controller.alterPartition(context(), asked)).handle((reply, e) ->
+                e == null ? reply : new AlterPartitionResponseData().setErrorCode(code(e)));
+        }
+        if (request instanceof DescribeConfigsRequestData asked) {
+            return CompletableFuture.completedFuture(SimViews.configs(images.newest(), asked));
+        }
+        if (request instanceof MetadataRequestData asked) {
+            return CompletableFuture.completedFuture(SimViews.topics(images.newest(), asked));
+        }
         throw new UnsupportedOperationException("API " + key + " is not served");
+    }
+
+    /** Find the id of a topic, then delete that, as ControllerApis does it; of one name at a time. */
+    private CompletableFuture<ApiMessage> delete(short key, DeleteTopicsRequestData asked) {
+        String name = asked.topics().get(0).name();
+        return controller.findTopicIds(context(), List.of(name))
+            .thenCompose(found -> {
+                ResultOrError<Uuid> id = found.get(name);
+                return id.isError() ? CompletableFuture.completedFuture(id.error())
+                    : done(key, () -> controller.deleteTopics(context(), List.of(id.result()))).thenApply(all -> all.get(id.result()));
+            })
+            .handle((outcome, e) -> {
+                ApiError error = e == null ? outcome : new ApiError(Errors.forCode(code(e)), message(e));
+                DeleteTopicsResponseData answer = new DeleteTopicsResponseData();
+                answer.responses().add(new DeleteTopicsResponseData.DeletableTopicResult()
+                    .setName(name).setErrorCode(error.error().code()).setErrorMessage(error.message()));
+                return answer;
+            });
     }
 
     private CompletableFuture<ApiMessage> alter(short key, IncrementalAlterConfigsRequestData asked) {

@@ -27,9 +27,15 @@ final class SimImages implements MetadataPublisher {
     private final SimReplica node;
     private boolean isFirst = true;
     private long toldNs;
+    private MetadataImage newest = MetadataImage.EMPTY;
 
     SimImages(SimReplica node) {
         this.node = node;
+    }
+
+    /** What the node shows now. */
+    MetadataImage newest() {
+        return newest;
     }
 
     @Override
@@ -39,6 +45,7 @@ final class SimImages implements MetadataPublisher {
 
     @Override
     public void onMetadataUpdate(MetadataDelta delta, MetadataImage image, LoaderManifest manifest) {
+        newest = image;
         boolean isWhole = manifest.type() == LoaderManifestType.SNAPSHOT;
         long now = node.clock.nanoseconds();
         boolean isFull = isFirst || isWhole;
