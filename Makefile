@@ -18,7 +18,7 @@ $(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) install -c constraints.txt -e '.[browser,kafka,spark]' --group dev
+	$(PIP) install -c constraints.txt -e '.[browser,kafka,metrics,s3,spark]' --group dev
 	@touch $@ $(VENV)/.run
 
 run: $(VENV)/.run ## a real chaos run of a good minute on this machine, ending in a report

@@ -25,6 +25,7 @@ from harness.processes.imports import without_hypothesis
 from harness.verdict import EXIT_HARNESS, EXIT_USAGE
 from krucible import commands
 from krucible.console import EXIT_INTERRUPTED, complain
+from krucible.stores import closing
 
 HELP_CHARS = 80
 EXIT_PIPE = 141  # the shell's own code for a reader that went away
@@ -114,7 +115,8 @@ def _root(
 def _run(argv: list[str]) -> int:
     try:
         app = build(argv[:1] if argv[:1] and argv[0] in VERBS else tuple(VERBS))
-        code = app(args=argv, prog_name="krucible", standalone_mode=False)
+        with closing():
+            code = app(args=argv, prog_name="krucible", standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:  # what typer itself says about the arguments
         complain(f"{error.format_message().rstrip('.')} (see '{_command(error)} --help')")

@@ -46,7 +46,12 @@ PACE_HELP = f"Pace of the faults, which is how long they last: {'; '.join(map(to
 KAFKA_VERSION = "krucible.kafka.version"  # the settings that the options stand for
 KAFKA_HOME = "krucible.kafka.home"
 
-StoreDir = Annotated[Path, typer.Option("--store", metavar="DIR", help="Folder of runs.")]
+StoreDir = Annotated[
+    str,
+    typer.Option(
+        "--store", metavar="DIR|s3://BUCKET/PREFIX", help="Store of runs: a folder, or in S3."
+    ),
+]
 HostsFile = Annotated[
     Path | None,
     typer.Option(
@@ -75,7 +80,7 @@ KafkaHome = Annotated[
         help="Folder of a build of Apache Kafka, its jars in lib or libs; of --system kafka.",
     ),
 ]
-DEFAULT_STORE = Path("store")
+DEFAULT_STORE = "store"
 
 
 def parse_nemeses(text: str | None, system: Any) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ import typer
 
 from harness.errors import UsageError
 from harness.processes.crew import Crew, Local
+from harness.store.folder import Store
 from krucible.quantities import whole
-from krucible.stores import opened
 
 JOBS_MAX = 256
 CACHE = Path(".cache") / "krucible"  # in the home folder
@@ -38,7 +38,7 @@ Master = Annotated[
 def crew(
     jobs: int | None,
     master: str | None,
-    store: Path | None = None,
+    store: Store | None = None,
     way: Callable[[Any], str | None] = lambda _: None,
     *,
     kept: int = KEPT,
@@ -48,7 +48,7 @@ def crew(
     Args:
         jobs: Simulations at a time on this machine.
         master: Of a Spark cluster instead.
-        store: The folder of runs, for those that a cluster sends back; None: none come.
+        store: The store of runs, for those that a cluster sends back; None: none come.
         way: Names how what a job said failed, so that not all runs of one way come back.
         kept: So many of each way come back.
     """
@@ -63,6 +63,5 @@ def crew(
         raise UsageError(
             f"--master needs {error.name}: install krucible with its extra [spark]"
         ) from error
-    place = None if store is None else opened(store)
-    with spark_crew(master, place, kept=kept, way=way, cache=Path.home() / CACHE) as there:
+    with spark_crew(master, store, kept=kept, way=way, cache=Path.home() / CACHE) as there:
         yield there

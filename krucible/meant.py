@@ -186,7 +186,7 @@ def _stored(run: RunDir, pinned: Mapping[str, Any], seed: int | None, verb: str)
     results, origin = load_results(run), run.read_origin()
     checkers = {str(result.get("checker")) for result in (results or {}).get("results", ())}
     return Meant(
-        str(run.path),
+        run.told,
         spec,
         load_faults(run),
         COVERAGE in checkers,

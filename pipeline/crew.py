@@ -164,7 +164,7 @@ class SparkCrew:
             if way is not None:
                 self._failed[way] += 1
             if self._store is not None and (way is None or self._failed[way] <= self._kept):
-                moved[parcel.path] = str(delivered(parcel, self._store).path)
+                moved[parcel.path] = delivered(parcel, self._store).told
         return _with_store(value, moved)
 
 

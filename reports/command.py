@@ -71,7 +71,7 @@ def _run_line(spec: RunSpec, place: RunDir | None, program: Program) -> str:
     if place is not None:
         hosts = place.read_origin().hosts
         options += [] if hosts is None else [("--hosts", hosts)]
-        options.append(("--store", place.root))
+        options.append(("--store", place.store))
     return line(program, "run", *(word for name, value in options for word in (name, value)))
 
 

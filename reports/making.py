@@ -8,6 +8,7 @@ from typing import Any
 from harness.spec import RunSpec
 from harness.store.folder import RunDir
 from harness.store.origin import Origin
+from harness.store.remote.address import is_remote
 from reports.model import Made
 from reports.text import clean
 
@@ -48,7 +49,9 @@ def _facts(spec: RunSpec, origin: Origin, place: RunDir | None) -> Iterator[tupl
     if origin.by and origin.by != "shrink":
         yield "by", clean(str(origin), limit=100)
     if place is not None:
-        yield "folder", clean(place.path.absolute(), limit=400)
+        name = place.told
+        where = ("address", name) if is_remote(name) else ("folder", place.path.absolute())
+        yield where[0], clean(where[1], limit=400)
 
 
 def _moment(begun: str) -> str:

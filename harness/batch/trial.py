@@ -72,7 +72,7 @@ class Trial:
                 result["same_bytes"] = again.trace_sha256 == run.trace_sha256
             result["cpu_s"] = round(time.process_time() - began_s, 3)
             if self.keep or fails(result):
-                result["store"] = str(simulated.save(run, self.store).path)
+                result["store"] = simulated.save(run, self.store).told
         except Exception as error:
             reason, trace = simulated.reason_of(error), "".join(format_exception(error))
             return self._stored(simulated.never_done(plan, reason, trace))
@@ -87,7 +87,7 @@ class Trial:
     def _stored(self, run: SimRun) -> Result:
         from harness.sessions.simulated import save  # noqa: PLC0415 - as above
 
-        return self._result({**run.summary(), "store": str(save(run, self.store).path)})
+        return self._result({**run.summary(), "store": save(run, self.store).told})
 
     def _result(self, known: Mapping[str, Any]) -> Result:
         crash = {} if self.crash is None else {"crash": self.crash.to_json()}

@@ -108,7 +108,7 @@ def _doubt(run: SimRun) -> str | None:
 def _stored(played: Played, run: SimRun, store: Store | None) -> Played:
     if store is None or not played.way:
         return played
-    return replace(played, store=str(save(run, store, Origin(EXPLORE)).path))
+    return replace(played, store=save(run, store, Origin(EXPLORE)).told)
 
 
 class Exploration:

@@ -24,7 +24,7 @@ def run_arguments(live: Live, seed: int, store: Path) -> list[str]:
     ]
 
 
-def canary_arguments(canary: Canary, seed: int, store: Path) -> list[str]:
+def canary_arguments(canary: Canary, seed: int, store: Path | str) -> list[str]:
     """Make the arguments of ``krucible run`` for a seeded bug with real processes."""
     return [
         *("run", "--mutant", canary.of, "--seed", str(seed), "--store", str(store)),

@@ -242,12 +242,22 @@ def read(folder: Path) -> Night:
 
 def unfinished(root: Path, fingerprint: str) -> Path | None:
     """The last night of a store with that plan, when it is not over."""
-    for folder in sorted((root / FOLDER).glob("*/ledger.jsonl"), reverse=True):
-        begun = next(_lines(folder), {})
-        if begun.get("plan") == fingerprint:
-            done = (folder.parent / "summary.json").is_file()
-            return None if done else folder.parent
+    for folder in sorted((root / FOLDER).glob("*"), reverse=True):
+        if _plan_of(folder) == fingerprint:
+            return None if (folder / "summary.json").is_file() else folder
     return None
+
+
+def _plan_of(folder: Path) -> str | None:
+    """The fingerprint of a night's plan; where its ledger is not at hand, as its summary says."""
+    ledger, summary = folder / "ledger.jsonl", folder / "summary.json"
+    if ledger.is_file():
+        told = next(_lines(ledger), {})
+    elif summary.is_file():
+        told = msgspec.json.decode(summary.read_bytes(), type=dict[str, Any])
+    else:
+        return None
+    return told.get("plan")
 
 
 def _lines(path: Path) -> Iterator[Line]:

@@ -19,7 +19,8 @@ from harness.nightly.proportion import wilson
 from harness.processes.command import Program
 from harness.sessions.reached import WANTED, never, unmet
 from harness.sessions.released import ARM, LIVE_ARM
-from harness.store.folder import RunDir
+from harness.store.folder import words_of
+from harness.store.home import home_of
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 
 SEEDS_FOR_COVERAGE: Final = 300  # fewer of the whole swarm need not reach all that is wanted
@@ -145,6 +146,7 @@ def summary(
         "exit_code": code,
         "reasons": [red.reason for red in reds(plan, night)],
         "begun": night.begun.get("at"),
+        "plan": night.begun.get("plan"),
         "first_seed": night.begun.get("first_seed"),
         "resumed": night.resumed,
         "used_s": round(night.used_s, 3),
@@ -277,7 +279,8 @@ def _hunts(plan: Plan, night: Night, store: Path, program: Program) -> dict[str,
         if canary.bug is not None:
             words[-1] = LIVE_ARM if canary.live else ARM
         elif canary.live:
-            words = canary_arguments(canary, night.begun["first_seed"], store.absolute())
+            place = home_of(store) or store.absolute()
+            words = canary_arguments(canary, night.begun["first_seed"], place)
         found[canary.name] = program.line(*words)
     return found
 
@@ -286,10 +289,10 @@ def commands(failing: Failing, program: Program) -> list[str]:
     """The commands that show a failure again."""
     if not failing.runs:
         return []
-    words = RunDir(Path(failing.runs[0])).words
+    words = words_of(failing.runs[0])
     lines = [program.line("repro", *words)]
     if failing.shrunk is not None and failing.shrunk.get("store"):
-        shrunk = RunDir(Path(failing.shrunk["store"])).words
+        shrunk = words_of(failing.shrunk["store"])
         lines.append(f"{program.line('repro', *shrunk)}  # shrunk")
     elif not failing.entry.startswith(LIVE) and failing.verdict == "invalid":
         lines.append(program.line("shrink", *words))

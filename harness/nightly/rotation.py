@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,17 +23,20 @@ def rotate(store: Store, limit_bytes: int, keep: Container[str] = ()) -> Rotated
     """Drop valid runs until all runs together fit, or none is left that may go.
 
     A run may go when its ``results.json`` calls it valid on all axes and ``keep`` does not hold its
-    path. One that is still under way, was cut short, failed, or is in doubt is never touched.
+    name. One that is still under way, was cut short, failed, or is in doubt is never touched.
     """
-    sizes = [(run, size_of(run.path)) for run in store.runs()]
+    sizes = [(run, store.home.size(run.path)) for run in store.runs()]
     total = sum(size for _, size in sizes)
     dropped: list[Path] = []
     for run, size in sizes:
         if total <= limit_bytes:
             break
-        if str(run.path) in keep or not is_valid(run):
+        if run.told in keep:
             continue
-        _drop(run.path)
+        store.home.fetch(run.path, run.results.name)
+        if not is_valid(run):
+            continue
+        store.home.drop(run.path)
         dropped.append(run.path)
         total -= size
     return Rotated(tuple(dropped), total)
@@ -51,15 +53,3 @@ def is_valid(run: RunDir) -> bool:
         results.get("coverage"),
         results.get("harness"),
     ) == (Valid.VALID, Valid.VALID, "ok")
-
-
-def size_of(folder: Path) -> int:
-    """Bytes in the files of a folder."""
-    return sum(file.lstat().st_size for file in folder.rglob("*") if file.is_file())
-
-
-def _drop(path: Path) -> None:
-    """Remove a run at once for whoever lists the store, then its files."""
-    gone = path.with_name(f".dropped.{path.name}")
-    path.rename(gone)
-    shutil.rmtree(gone)

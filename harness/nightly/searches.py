@@ -101,7 +101,7 @@ class _Run:
         return {"t": "seed", "entry": self.entry, "seed": step.number, "fresh": step.fresh}
 
     def _save(self, run: SimRun) -> str:
-        return str(save(run, self.stored.store, Origin(EXPLORE)).path)
+        return save(run, self.stored.store, Origin(EXPLORE)).told
 
 
 class Searching:

@@ -72,7 +72,7 @@ class Slice:
                 line["same_bytes"] = simulate(plan).trace_sha256 == run.trace_sha256
             kept = rng.random() < self.sim.save
             if self._is_news(line, stored) or kept:
-                line["store"] = str(save(run, self.store).path)
+                line["store"] = save(run, self.store).told
         except UsageError as error:  # the options do not go with what this seed draws
             told = {"harness_error": str(error), "signature": of_doubt(str(error))}
             return {**line, "verdict": "unknown", **told}
@@ -85,7 +85,7 @@ class Slice:
         plan = Plan.simulated(draw(seed, self.sim.pinned()), asked_for=self.sim.asked_for)
         run = never_done(plan, reason, trace)
         line = {"t": "seed", "entry": self.entry, "seed": seed, **judged(run)}
-        return {**line, "store": str(save(run, self.store).path)}
+        return {**line, "store": save(run, self.store).told}
 
     def _is_news(self, line: Mapping[str, Any], stored: Counter[Key]) -> bool:
         if line["verdict"] == "valid" and line.get("same_bytes") is not False:

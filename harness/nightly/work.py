@@ -10,6 +10,7 @@ from functools import partial
 from itertools import count, islice
 from typing import Any, Final
 
+from harness.errors import UsageError
 from harness.healing.heal import heal_all
 from harness.nightly import sims
 from harness.nightly.arguments import canary_arguments, run_arguments
@@ -23,7 +24,7 @@ from harness.processes.crew import Crew, Job, Local, Said, work_off
 from harness.sessions.released import simulated
 from harness.sessions.released_live import player
 from harness.sessions.zoo import bugs
-from harness.store.folder import Store
+from harness.store.folder import RunDir, Store
 from harness.store.signatures import of_doubt, signature
 
 SLICE_S: Final = 60.0  # of seeds of one entry, at most, before somebody else's turn
@@ -70,6 +71,7 @@ class Worker:
         for canary in self._plan.canary:
             if canary.name not in self._night.canaries:
                 self._spend(f"canary:{canary.name}", partial(self._canary, canary))
+                self._store.home.keep()
         while self._left_s > 0:
             self._look_after()
             due = self._due()
@@ -77,11 +79,13 @@ class Worker:
                 break
             entry, step = due
             self._spend(entry, step)
+            self._store.home.keep()
             self._keep_under_limit(ROTATE_S)
         for search in self._searches.values():
             search.close()
         self._tell_of_the_rest()
         self._look_after(max(BEYOND_S, BEYOND * self._plan.budget_s))
+        self._store.home.keep()
         self._tell_of_failures_left()
         self._keep_under_limit(0.0)
 
@@ -305,7 +309,14 @@ class Worker:
         live = failing.entry.startswith(LIVE)
         times = self._plan.on_failure.repro_times if live else 2
         arguments = [
-            *("repro", failing.runs[0], "--times", str(times), "--store", str(self._store.root))
+            *(
+                "repro",
+                self._at_hand(failing.runs[0]),
+                "--times",
+                str(times),
+                "--store",
+                str(self._store.root),
+            )
         ]
         answer = self._program.run(arguments, times * LATE_S + LATE_S)
         line = {
@@ -320,7 +331,7 @@ class Worker:
     def _shrink(self, failing: Failing) -> None:
         budget_s = self._plan.on_failure.shrink_s
         arguments = [
-            *("shrink", failing.runs[0], "--budget", f"{budget_s:g}"),
+            *("shrink", self._at_hand(failing.runs[0]), "--budget", f"{budget_s:g}"),
             *("--jobs", str(self._jobs), "--store", str(self._store.root)),
         ]
         answer = self._program.run(arguments, budget_s + LATE_S)
@@ -332,6 +343,13 @@ class Worker:
             "broken": answer.broken,
         }
         self._keep(line)
+
+    def _at_hand(self, run: str) -> str:
+        """The folder of a stored run, with all its files."""
+        try:
+            return str(self._store.resolve(run).path)
+        except UsageError:  # it is gone; the command that is given it says so
+            return run
 
     # ------------------------------------------------------------------ the host
 
@@ -350,7 +368,7 @@ class Worker:
         kept = {path for failing in self._night.failing.values() for path in failing.runs}
         done = rotate(self._store, limit, kept)
         if done.dropped:
-            self._keep({"t": "dropped", "runs": [str(path) for path in done.dropped]})
+            self._keep({"t": "dropped", "runs": [RunDir(path).told for path in done.dropped]})
         if done.left_bytes > limit:
             reason = (
                 f"the store holds {done.left_bytes / 1e9:.1f} GB of runs that are not valid: more "

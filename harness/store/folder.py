@@ -36,14 +36,15 @@ from harness.contracts.nemesis import Fault
 from harness.errors import UsageError
 from harness.faults import schedule
 from harness.spec import SIM, RunSpec
+from harness.store.home import LATEST, Folder, Home, home_of
 from harness.store.origin import Origin
 from harness.store.provenance import provenance
+from harness.store.remote.address import Address, is_remote
 
 Render = Callable[[Path], str]  # a judged run's folder to its report, HTML
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 NEW_RUN_TRIES = 100  # runs of one seed begun within so many milliseconds get names of their own
-LATEST = "latest"  # the link to the run that was begun last
 SHOWN_MAX = 10  # runs, or seeds, in an error text
 ID_CHARS = 7
 _elsewhere: ContextVar[Path | None] = ContextVar("_elsewhere", default=None)
@@ -80,9 +81,28 @@ class RunDir:
         return self.path.absolute().parent.parent
 
     @property
+    def store(self) -> str:
+        """The name of its store: a folder from ``/``, or its address in a bucket."""
+        return home_of(self.root) or str(self.root)
+
+    @property
+    def told(self) -> str:
+        """The run's name for people and machines: its folder, or its address in a bucket."""
+        home = home_of(self.root)
+        return str(self.path) if home is None else f"{home}/{self.family}/{self.path.name}"
+
+    @property
+    def family(self) -> str:
+        """The folder of the store that it lies in: SYSTEM-WORKLOAD."""
+        return self.path.absolute().parent.name
+
+    @property
     def words(self) -> tuple[str, ...]:
         """The arguments that name the run to ``krucible`` from any folder: RUN [--store DIR]."""
         path = self.path.absolute()
+        home = home_of(self.root)
+        if home is not None:
+            return (self.id if self.id != path.name else self.told, "--store", home)
         if not (self.root / LATEST).is_symlink():  # the run was copied out of its store
             return (str(path),)
         return (self.id if self.id != path.name else str(path), "--store", str(self.root))
@@ -204,8 +224,10 @@ class Store:
         *,
         now: Callable[[], datetime] | None = None,
         render: Render | None = None,
+        home: Home | None = None,
     ) -> None:
         self.root = root
+        self.home: Home = home or Folder(root)
         self._render = render
         self._now = now or (lambda: datetime.now(UTC))
 
@@ -294,9 +316,7 @@ class Store:
 
     def runs(self) -> list[RunDir]:
         """All runs, the one begun first at the head."""
-        found = [p.parent for p in self.root.glob("*/*/spec.json") if p.parent.parent != self.root]
-        inside = [p for p in found if p.parent.name != LATEST]
-        return [self._run(p) for p in sorted(inside, key=lambda p: (p.name, p.parent.name))]
+        return [self._run(path) for path in self.home.runs()]
 
     def resolve(self, text: str) -> RunDir:
         """The run that ``text`` names: by folder or a file in it, ``latest``, id, name or seed.
@@ -306,25 +326,34 @@ class Store:
                 for, and where.
         """
         if text == LATEST:
-            latest = self.root / LATEST
-            if (latest / "spec.json").is_file():
-                return self._run(latest.resolve())
-            raise UsageError(f"{latest}: there is no run yet; `krucible run` makes one")
+            latest = self.home.latest()
+            if latest is not None:
+                return self._fetched(self._run(latest))
+            raise UsageError(f"{self.told}/{LATEST}: there is no run yet; `krucible run` makes one")
         given = Path(text)
         for path in (given, given.parent if given.is_file() else given, self.root / text):
             if (path / "spec.json").is_file():
                 return self._run(path.resolve())
         runs = self.runs()
-        found = [run for run in runs if text in (run.id, run.path.name, str(run.seed))]
+        found = [run for run in runs if text in (run.id, run.path.name, str(run.seed), run.told)]
         if len(found) == 1:
-            return found[0]
+            return self._fetched(found[0])
         if found:
             raise UsageError(_several(text, found))
         raise UsageError(self._none(text, runs))
 
+    @property
+    def told(self) -> str:
+        """The store's name for people and machines: its folder, or its address in a bucket."""
+        return home_of(self.root) or str(self.root)
+
+    def _fetched(self, run: RunDir) -> RunDir:
+        self.home.fetch(run.path)
+        return run
+
     def _none(self, text: str, runs: list[RunDir]) -> str:
         """Say that the store has no such run, and what it has."""
-        where = f"no run in {self.root.absolute()} has"
+        where = f"no run in {home_of(self.root) or self.root.absolute()} has"
         if not re.fullmatch(r"-?\d+", text):
             return f"{where} the id or name {text!r}, and it is no run's folder"
         seeds = sorted({run.seed for run in runs if run.seed is not None})
@@ -332,6 +361,15 @@ class Store:
             f"it has {', '.join(map(str, seeds[-SHOWN_MAX:]))}" if seeds else "the store is empty"
         )
         return f"{where} the seed {text}: {there}"
+
+
+def words_of(told: str) -> tuple[str, ...]:
+    """``RunDir.words`` of a run by its name, ``RunDir.told``."""
+    parts = Address.parse(told).parent() if is_remote(told) else None
+    if parts is None:
+        return RunDir(Path(told)).words
+    run = RunDir(Path(parts[1]))
+    return (run.id if run.id != run.path.name else told, "--store", str(parts[0]))
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Final
 from urllib.parse import quote, unquote, urlsplit
 
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.processes.command import KRUCIBLE, Program
 
 LOOPBACK: Final = "127.0.0.1"
@@ -34,21 +34,32 @@ _TYPES: Final = {
 _log = logging.getLogger(__name__)
 
 Page = Callable[[], bytes]
+Bring = Callable[[str], object]  # has the file at a path in the folder; may raise HarnessError
 
 
 class StoreServer(ThreadingHTTPServer):
     """Serves a store; ``front`` makes its first page when it is asked for.
 
-    ``program`` is the command line as a person types it.
+    ``program`` is the command line as a person types it. Where the folder is a copy of a store
+    elsewhere, ``bring`` is told of each path that is asked for, before it is looked at.
     """
 
     daemon_threads = True
 
-    def __init__(self, root: Path, port: int, front: Page, program: Program = KRUCIBLE) -> None:
+    def __init__(
+        self,
+        root: Path,
+        port: int,
+        front: Page,
+        program: Program = KRUCIBLE,
+        bring: Bring | None = None,
+    ) -> None:
         if not root.is_dir():
             raise UsageError(f"{root}: there is no such store; `krucible run` makes one")
         try:
-            super().__init__((LOOPBACK, port), partial(_Handler, root.resolve(), front, program))
+            super().__init__(
+                (LOOPBACK, port), partial(_Handler, root.resolve(), front, program, bring)
+            )
         except OSError as error:
             raise UsageError(
                 f"cannot listen on {LOOPBACK}:{port}: {error}; choose another --port (0: any)"
@@ -77,8 +88,11 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "krucible"
     sys_version = ""
 
-    def __init__(self, root: Path, front: Page, program: Program, *more: object) -> None:
+    def __init__(
+        self, root: Path, front: Page, program: Program, bring: Bring | None, *more: object
+    ) -> None:
         self._root = root
+        self._bring = bring
         self._program = program
         self._front = front
         super().__init__(*more)  # type: ignore[arg-type]  # request, address, server
@@ -101,8 +115,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._text(HTTPStatus.FORBIDDEN, "This page is for this machine only.\n")
             return
         path = urlsplit(self.path).path
-        if path == "/":
-            self._bytes(self._front(), "text/html; charset=utf-8", body=body)
+        try:
+            if path == "/":
+                self._bytes(self._front(), "text/html; charset=utf-8", body=body)
+                return
+            if self._bring is not None:
+                self._bring(unquote(path))
+        except HarnessError as error:  # the store lies elsewhere, and cannot be read now
+            self._text(HTTPStatus.BAD_GATEWAY, f"{error}\n")
             return
         found = inside(self._root, path)
         if found is None:

@@ -9,9 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from harness.errors import UsageError
+from harness.store.remote.address import Address, is_remote
 from harness.verdict import EXIT_HARNESS, EXIT_VALID
 from krucible.console import Json, err, out, print_json, print_table
 from krucible.quantities import whole
+from krucible.stores import mirror_of
+from pipeline.names import TABLES_FOLDER
 
 
 def add_to(app: typer.Typer) -> None:
@@ -28,7 +31,10 @@ def add_to(app: typer.Typer) -> None:
 
 
 def analyze(
-    store: Annotated[Path, typer.Argument(metavar="STORE", help="Folder of runs.")],
+    store: Annotated[
+        str,
+        typer.Argument(metavar="STORE", help="Store of runs: a folder, or s3://BUCKET/PREFIX."),
+    ],
     master: Annotated[
         str,
         typer.Option(
@@ -48,9 +54,17 @@ def analyze(
     json: Json = False,
 ) -> int:
     """Analyse what is new and show the sum of all."""
-    if not store.is_dir():
-        raise UsageError(f"{store}: no such folder; name one with runs, as run --store does")
-    summary = _analyse(store, master, tables, top)
+    if not is_remote(store):
+        if not Path(store).is_dir():
+            raise UsageError(f"{store}: no such folder; name one with runs, as run --store does")
+        summary = _analyse(store, master, tables or Path(store) / TABLES_FOLDER, top)
+    elif tables is not None:
+        summary = _analyse(store, master, tables, top)
+    else:
+        folder = mirror_of(store).folder(TABLES_FOLDER)
+        folder.fetch()
+        summary = _analyse(store, master, folder.path, top)
+        folder.put(last=("manifest", "summary.json"))
     if json:
         print_json(summary)
     else:
@@ -58,15 +72,20 @@ def analyze(
     return EXIT_HARNESS if summary["disagreements"] else EXIT_VALID
 
 
-def _analyse(store: Path, master: str, tables: Path | None, top: int) -> dict[str, Any]:
+def _analyse(store: str, master: str, tables: Path, top: int) -> dict[str, Any]:
     try:
-        from pipeline import analysis, progress, spark  # noqa: PLC0415 - an extra brings Spark
+        from pipeline import analysis, progress, source, spark  # noqa: PLC0415 - an extra: Spark
         from pipeline import class_archive as archive  # noqa: PLC0415 - likewise
     except ModuleNotFoundError as error:
         raise UsageError(
             f"analyze needs {error.name}: install krucible with its extra [spark]"
         ) from error
-    options = analysis.Options(store, tables or store / analysis.TABLES_FOLDER, top)
+    lies: source.Source = (
+        source.Bucket(Address.parse(store))
+        if is_remote(store)
+        else source.Folder(Path(store).absolute())
+    )
+    options = analysis.Options(lies, tables, top)
     console = err()
     cache = Path.home() / archive.CACHE
     start = spark.spark_session(master=master, brief=options.is_little, cache=cache)

@@ -18,6 +18,9 @@ from harness.nightly.junit import Case, Suite, to_xml
 from harness.processes.crew import Job, Said, work_off
 from harness.registry import models, unknown
 from harness.sessions import live as session
+from harness.store.folder import RunDir
+from harness.store.home import home_of
+from harness.store.remote.address import is_remote
 from harness.verdict import (
     EXIT_HARNESS,
     EXIT_INVALID,
@@ -32,7 +35,7 @@ from krucible.arguments import TIME_LIMIT_MAX_S
 from krucible.console import STYLE, Json, complain, err, print_json, print_table
 from krucible.paths import found
 from krucible.quantities import duration, whole
-from krucible.stores import run_at
+from krucible.stores import at_hand, mirror_of, of_run, run_at
 
 UNREADABLE = "unreadable"
 LIST_APPEND = "list-append"
@@ -61,9 +64,10 @@ def add_to(app: typer.Typer) -> None:
 
 def check(  # noqa: PLR0913 - they are the command's
     paths: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
-            metavar="PATH...", help="History files, folders, runs, or patterns in quotes."
+            metavar="PATH...",
+            help="History files, folders, runs, or patterns in quotes; runs and stores in S3.",
         ),
     ],
     model: Annotated[
@@ -122,7 +126,8 @@ def check(  # noqa: PLR0913 - they are the command's
     else:
         options["consistency_model"] = consistency_model
     rows = []
-    for row, error in _rows(paths, files_only, options, jobs or os.cpu_count() or 1):
+    local = [_local(path) for path in paths]
+    for row, error in _rows(local, files_only, options, jobs or os.cpu_count() or 1):
         rows.append(row)
         if error is not None:
             complain(error)
@@ -134,6 +139,23 @@ def check(  # noqa: PLR0913 - they are the command's
         _write_junit(junit, rows)
     codes: set[int] = {row["exit_code"] for row in rows}
     return next(code for code in PRECEDENCE if code in codes)
+
+
+def _local(path: str) -> Path:
+    """The path on this machine; what lies in object storage is fetched."""
+    if not is_remote(path):
+        return Path(path)
+    if of_run(path) is not None:
+        return Path(at_hand(path))
+    mirror = mirror_of(path)
+    for run in mirror.runs():
+        mirror.fetch(run)
+    return mirror.root
+
+
+def _name(path: Path) -> str:
+    """What is told of a path: the address of a run in object storage."""
+    return str(path) if home_of(path.absolute().parents[1]) is None else RunDir(path).told
 
 
 def _check_consistency_model(name: str, model: str | None) -> None:
@@ -202,8 +224,8 @@ def _row(path: Path, files_only: bool, options: dict[str, Any]) -> Judged:
     try:
         row = _run(path, files_only) if path.is_dir() else _file(path, options)
     except UsageError as error:
-        return {"path": str(path), **_found(UNREADABLE, EXIT_USAGE, str(error), ())}, str(error)
-    return {"path": str(path), **row}, None
+        return {"path": _name(path), **_found(UNREADABLE, EXIT_USAGE, str(error), ())}, str(error)
+    return {"path": _name(path), **row}, None
 
 
 def _run(path: Path, files_only: bool) -> dict[str, Any]:

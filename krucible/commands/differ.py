@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -13,6 +12,7 @@ import typer
 from harness.errors import UsageError
 from harness.sessions.plan import Plan
 from harness.sessions.swarm import DEFAULT_SYSTEM
+from harness.store.folder import Store
 from harness.verdict import EXIT_INVALID, EXIT_VALID, Valid
 from krucible import completion, options
 from krucible.arguments import DEFAULT_STORE, KAFKA_HOME, KAFKA_VERSION, SEED_MAX, StoreDir
@@ -65,9 +65,10 @@ def differ(
     pinned = options.to_the_end({**given, "system": against}, go_on=True)
     wanted = seeds_of(seed, seeds)
     options.plan_of_seed(wanted[0], pinned)  # tells of bad options at once
+    where = opened(store)
     found = []
     for each in wanted:
-        compared = _compared(each, systems, pinned, store)
+        compared = _compared(each, systems, pinned, where)
         found.append(compared)
         if json:
             print_json(asdict(compared))
@@ -103,7 +104,7 @@ class Compared:
 
 
 def _compared(
-    seed: int, systems: tuple[str, str], pinned: Mapping[str, Any], store: Path
+    seed: int, systems: tuple[str, str], pinned: Mapping[str, Any], store: Store
 ) -> Compared:
     from harness.sessions import simulated  # noqa: PLC0415 - it brings the node: not for --help
 
@@ -125,7 +126,7 @@ def _compared(
     )
     _compare_logs(found, runs, systems)
     if found.differs:
-        found.stores = [str(simulated.save(run, opened(store)).path) for run in runs]
+        found.stores = [simulated.save(run, store).told for run in runs]
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +12,7 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from harness.explore.growth import kinds, of_last_tenth
 from harness.sessions.reached import never_reached, told_of
-from harness.store.folder import RunDir
+from harness.store.folder import words_of
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID, Valid
 from krucible import options
 from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
@@ -73,10 +72,9 @@ def explore(  # noqa: PLR0913 - one parameter per option
     from harness.explore.play import Exploration  # noqa: PLC0415 - it brings the node
 
     options.plan_of_seed(seed, given)  # tells of bad options at once
-    with crew(jobs, master, store, lambda played: played.way or None) as players:
-        exploration = Exploration(
-            seed, lambda n: options.plan_of_seed(n, given), opened(store), players
-        )
+    where = opened(store)
+    with crew(jobs, master, where, lambda played: played.way or None) as players:
+        exploration = Exploration(seed, lambda n: options.plan_of_seed(n, given), where, players)
         began_s = time.monotonic()
         interrupted = False
         try:
@@ -163,7 +161,7 @@ def _failure(played: Played) -> str:
 
 def _again(store: str) -> str:
     """The command that replays a stored run."""
-    return typed().line("repro", *RunDir(Path(store)).words)
+    return typed().line("repro", *words_of(store))
 
 
 def _exit_code(failures: Mapping[str, Sequence[Played]]) -> int:

@@ -22,7 +22,9 @@ from harness.nightly.junit import to_xml
 from harness.nightly.ledger import Ledger, Line, Night, key_of, unit_of
 from harness.nightly.markdown import to_markdown
 from harness.nightly.plan import Plan
-from harness.store.folder import write_json, write_whole
+from harness.store.folder import Store, write_json, write_whole
+from harness.store.home import home_of
+from harness.store.remote.address import is_remote
 from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
 from krucible.console import EXIT_INTERRUPTED, Json, err, out, print_json, print_table
 from krucible.crews import Master, crew
@@ -76,32 +78,35 @@ def nightly(
 ) -> int:
     """Work the plan off; the exit code is the night's."""
     wanted = plans.DEFAULT if plan is None else plans.load(plan)
-    store = store.absolute()  # what is told of its runs holds in any folder
     if budget is not None:
         wanted = msgspec.structs.replace(wanted, budget=durations.told(budget))
     plans.check(wanted)
+    # what is told of its runs holds in any folder
+    where = opened(store if is_remote(store) else Path(store).absolute())
+    where.home.fetch_nights()
     with _Screen(loud=not json) as screen:
-        book = _open(wanted, store, seed, fresh=fresh)
+        book = _open(wanted, where.root, seed, fresh=fresh)
         screen.begins(book)
         try:
-            _work(wanted, book, store, screen, master)
+            _work(wanted, book, where, screen, master)
         except KeyboardInterrupt:
             screen.say("interrupted; the same command continues this night")
             return EXIT_INTERRUPTED
         finally:
             book.close()
     code = outcome.exit_code(wanted, book.night)
+    where.home.refresh()
     told = _write(wanted, book, code)
     print_json(told) if json else _show(told)
     return code
 
 
-def _work(plan: Plan, book: Ledger, store: Path, screen: _Screen, master: str | None) -> None:
+def _work(plan: Plan, book: Ledger, store: Store, screen: _Screen, master: str | None) -> None:
     from harness.nightly.work import Worker  # noqa: PLC0415 - it brings the node: not for --help
 
     jobs = None if master is not None else plan.jobs
     with crew(jobs, master, store, _way, kept=plan.on_failure.kept) as players:
-        Worker(plan, book, opened(store), program(), screen.tell, players).work()
+        Worker(plan, book, store, program(), screen.tell, players).work()
 
 
 def _way(told: Any) -> str | None:
@@ -144,14 +149,20 @@ def _write(plan: Plan, book: Ledger, code: int) -> dict[str, Any]:
     """Write what the night came to beside its ledger; from then on it is over."""
     folder = book.folder
     again = folder.parents[1], typed()
-    told = {**outcome.summary(plan, book.night, *again, code=code), "folder": str(folder)}
+    told = {**outcome.summary(plan, book.night, *again, code=code), "folder": _told(folder)}
     write_whole(folder / "junit.xml", to_xml(outcome.suites(plan, book.night, *again)))
     write_whole(folder / "summary.md", to_markdown(told).encode())
     write_json(folder / "summary.json", told)
     from reports.fleet import page as fleet  # noqa: PLC0415 - it brings all pictures: not for --help
 
-    told["report"] = str(fleet.write_fleet(folder.parents[1], folder / fleet.NAME, typed()))
-    return told
+    page = fleet.write_fleet(folder.parents[1], folder / fleet.NAME, typed())
+    return {**told, "report": f"{_told(folder)}/{page.name}"}
+
+
+def _told(folder: Path) -> str:
+    """The name of a night's folder, also where it is stored elsewhere."""
+    home = home_of(folder.parents[1])
+    return str(folder) if home is None else f"{home}/{ledgers.FOLDER}/{folder.name}"
 
 
 # --------------------------------------------------------------------------- for people
@@ -185,7 +196,7 @@ class _Screen:
         """A night begins or goes on."""
         night = self._night = book.night
         how = f"continues after {night.used_s:.0f} s" if night.resumed else "begins"
-        self.say(f"night {how}: first seed {night.begun['first_seed']} -> {book.folder}")
+        self.say(f"night {how}: first seed {night.begun['first_seed']} -> {_told(book.folder)}")
 
     def say(self, text: str) -> None:
         """A line."""

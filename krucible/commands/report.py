@@ -7,13 +7,15 @@ from typing import Annotated
 
 import typer
 
+from harness.errors import UsageError
 from harness.sessions import live as session
 from harness.store.folder import RunDir
 from harness.store.reading import load_results
+from harness.store.remote.address import is_remote
 from krucible.arguments import DEFAULT_STORE, StoreDir
 from krucible.console import Json, out, print_json
 from krucible.program import typed
-from krucible.stores import opened
+from krucible.stores import at_hand, mirror_of, of_run, opened, run_at
 
 _OF_STORES = ("*/*/spec.json", "nights/*/summary.json")  # a green night may have stored no run
 
@@ -41,12 +43,29 @@ def report(
     json: Json = False,
 ) -> int:
     """Exit 0 when the report was written, whatever the run's verdict."""
-    page = _fleet(Path(run)) or _run(opened(store).resolve(run))
+    page = _page(run, store)
     if json:
-        print_json({"report": str(page)})
+        print_json({"report": page})
     else:
-        out().print(str(page), markup=False)
+        out().print(page, markup=False)
     return 0
+
+
+def _page(run: str, store: str) -> str:
+    """Write the page, and name it."""
+    if not is_remote(run):
+        page = _fleet(Path(run))
+        if page is not None:
+            return str(page)
+        return _run(opened(store).resolve(run))
+    if of_run(run) is not None:
+        return _run(run_at(Path(at_hand(run))))
+    mirror = mirror_of(run)
+    mirror.refresh()
+    page = _fleet(mirror.root)
+    if page is None:
+        raise UsageError(f"{run}: there is no run in it, nor a night; `krucible run` makes one")
+    return f"{mirror.address}/{page.name}"
 
 
 def _fleet(folder: Path) -> Path | None:
@@ -58,10 +77,10 @@ def _fleet(folder: Path) -> Path | None:
     return fleet.write_fleet(folder, program=typed())
 
 
-def _run(run_dir: RunDir) -> Path:
-    """The report of one run."""
+def _run(run_dir: RunDir) -> str:
+    """Write the report of one run, and name it."""
     if load_results(run_dir) is None:
         session.judge_run(run_dir)  # and report
     else:
         run_dir.write_report()
-    return run_dir.report
+    return f"{run_dir.told}/{run_dir.report.name}"

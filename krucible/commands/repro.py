@@ -40,7 +40,7 @@ from krucible.console import EXIT_INTERRUPTED, Json, complain, err, out, print_j
 from krucible.meant import Meant, meant
 from krucible.program import program
 from krucible.quantities import whole
-from krucible.stores import opened
+from krucible.stores import at_hand, opened
 
 TIMES_MAX = 1_000
 JOBS_MAX = 64
@@ -98,7 +98,7 @@ def repro(  # noqa: PLR0913 - one parameter per option
     """Replay, and print how many replays failed as the run did."""
     pinned = options.to_the_end(given, go_on=go_on)
     where = opened(store)
-    again = meant(run, pinned, seed, where, "repro")
+    again = meant(None if run is None else at_hand(run), pinned, seed, where, "repro")
     if again.spec.env == ATTACHED or attach is not None:
         again = _on_foreign(again, attach)
     replays: list[Replay] = []
@@ -118,7 +118,7 @@ def repro(  # noqa: PLR0913 - one parameter per option
 class Replay:
     """The end of a replay."""
 
-    path: Path | None  # where it is stored; None: the same bytes are stored already
+    run: str | None  # its name; None: the same bytes are stored already
     code: int
     broken: frozenset[str] = frozenset()
     trace_sha256: str | None = None  # of a simulation
@@ -180,19 +180,19 @@ def _live(again: Meant, times: int, store: Store, *, loud: bool) -> Iterator[Rep
         prepared = session.prepare(
             again.spec, store, faults=again.faults, origin=made_by("repro", again.spec, again.of)
         )
-        path = prepared.run_dir.path
+        name = prepared.run_dir.told
         try:
             code = execute(prepared)
         except UsageError:
             raise
         except HarnessError as error:
             complain(str(error))
-            yield Replay(path, error.exit_code)
+            yield Replay(name, error.exit_code)
             continue
         if loud and prepared.judgement is not None:
             show(prepared)
         found = broken(prepared.summary()) if code == EXIT_INVALID else frozenset[str]()
-        yield Replay(path, code, found)
+        yield Replay(name, code, found)
 
 
 def _side_by_side(
@@ -211,7 +211,7 @@ def _side_by_side(
             complain(answer.broken)
         stores = answer.value.get("stores") or [None]
         found = frozenset(map(str, answer.value.get("invariants", ())))
-        yield Replay(stores[0] and Path(stores[0]), answer.code, found)
+        yield Replay(stores[0], answer.code, found)
 
 
 async def _ask_all(arguments: list[str], times: int, at_a_time: int, *, loud: bool) -> list[Answer]:
@@ -244,15 +244,15 @@ def _simulated(again: Meant, times: int, store: Store, *, loud: bool) -> Iterato
     seen: set[str] = set()
     for _ in range(times):
         run = simulated.simulate(plan)
-        path, sha256, summary = None, run.trace_sha256, run.summary()
+        name, sha256, summary = None, run.trace_sha256, run.summary()
         if sha256 not in seen:
             seen.add(sha256)
-            path = simulated.save(run, store, Origin("repro", again.of)).path
+            name = simulated.save(run, store, Origin("repro", again.of)).told
             if loud:
                 then = again.trace_sha256
                 same = None if then is None else then == sha256
-                show_simulation({**summary, "store": str(path), "same_bytes": same})
-        yield Replay(path, run.judgement.exit_code, broken(summary), sha256)
+                show_simulation({**summary, "store": name, "same_bytes": same})
+        yield Replay(name, run.judgement.exit_code, broken(summary), sha256)
 
 
 # --------------------------------------------------------------------------- what they came to
@@ -280,7 +280,7 @@ def report(again: Meant, replays: list[Replay]) -> dict[str, Any]:
         "same_as_before": traces == {then} if again.simulated and then is not None else None,
         "exit_codes": [replay.code for replay in replays],
         "invariants": dict(sorted(found.items())),
-        "stores": [str(replay.path) for replay in replays if replay.path is not None],
+        "stores": [replay.run for replay in replays if replay.run is not None],
     }
 
 

@@ -19,6 +19,7 @@ from harness.registry import systems
 from harness.run.judge import Judgement
 from harness.sessions import live as session
 from harness.spec import FAIR, STEADY, RunSpec
+from harness.store.remote.address import is_remote
 from harness.verdict import EXIT_ABORTED, EXIT_UNKNOWN, EXIT_VALID, Valid
 from krucible import completion
 from krucible.arguments import (
@@ -171,13 +172,14 @@ def execute(prepared: session.Session) -> int:
     A first Ctrl-C ends the run in good order, and what it did is judged; then it exits 130 unless
     it is invalid. A second one leaves at once and says where to find what was recorded.
     """
-    spec, path = prepared.spec, prepared.run_dir.path
+    spec, name = prepared.spec, prepared.run_dir.told
+    words = name if is_remote(name) else Path(name).absolute()
     title = (
         f"krucible {spec.system}/{spec.workload} on {spec.env}, seed {spec.seed}, "
         f"{len(prepared.faults)} faults planned"
     )
     console = err()
-    console.print(f"{title} -> {path}", markup=False)
+    console.print(f"{title} -> {name}", markup=False)
     for note in prepared.plan.notes:
         console.print(f"note: {note}", markup=False)
     live = LiveStatus(console, title, roles=prepared.live_roles, time_limit_s=spec.time_limit_s)
@@ -185,7 +187,7 @@ def execute(prepared: session.Session) -> int:
         with live:
             session.execute(prepared, progress=live)
     except KeyboardInterrupt:
-        again = typed().line("check", path.absolute())
+        again = typed().line("check", words)
         console.print(f"stopped; judge what was recorded: {again}", markup=False)
         return EXIT_INTERRUPTED
     code = prepared.exit_code
@@ -216,7 +218,7 @@ def show(done: session.Session) -> None:
         counts = ", ".join(f"{n} {type_}" for type_, n in sorted(done.result.counts.items()))
         installed = sum(r.injection.outcome == "installed" for r in done.result.faults)
         console.print(f"  ops: {counts}; faults: {installed} of {len(done.faults)} installed")
-    console.print(f"  report:    {done.run_dir.report}", markup=False)
+    console.print(f"  report:    {done.run_dir.told}/{done.run_dir.report.name}", markup=False)
     again = typed().line("repro", *done.run_dir.words)
     console.print(f"  reproduce: {again}", markup=False)
 

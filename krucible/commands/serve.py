@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from typing import Annotated
 
 import typer
 
+from harness.store.remote.address import is_remote
 from harness.store.server import StoreServer
 from krucible.arguments import DEFAULT_STORE
 from krucible.console import Json, err, out, print_json
 from krucible.program import typed
 from krucible.quantities import whole
+from krucible.stores import mirror_of
 
 PORT = 8470
 PORT_MAX = 65_535
@@ -30,14 +33,22 @@ def add_to(app: typer.Typer) -> None:
 
 
 def serve(
-    store: Annotated[Path, typer.Argument(metavar="STORE", help="Folder of runs.")] = DEFAULT_STORE,
+    store: Annotated[
+        str,
+        typer.Argument(metavar="STORE", help="Store of runs: a folder, or s3://BUCKET/PREFIX."),
+    ] = DEFAULT_STORE,
     port: Annotated[
         int, whole("Port on loopback; 0: any free port.", least=0, most=PORT_MAX)
     ] = PORT,
     json: Json = False,
 ) -> int:
     """Serve until Ctrl-C; exits 0 then."""
-    with StoreServer(store, port, _Front(store).page, typed()) as server:
+    if is_remote(store):
+        mirror = mirror_of(store)
+        root, bring, front = mirror.root, mirror.bring, _Front(mirror.root, mirror.refresh)
+    else:
+        root, bring, front = Path(store), None, _Front(Path(store))
+    with StoreServer(root, port, front.page, typed(), bring) as server:
         if json:
             print_json({"url": server.url})
         else:
@@ -53,8 +64,9 @@ def serve(
 class _Front:
     """The fleet page, made again when a run has come, gone or been judged."""
 
-    def __init__(self, store: Path) -> None:
+    def __init__(self, store: Path, refresh: Callable[[], object] = lambda: None) -> None:
         self._store = store
+        self._refresh = refresh
         self._seen: object = None
         self._page = b""
         self._making = Lock()  # several requests at a time
@@ -62,6 +74,7 @@ class _Front:
     def page(self) -> bytes:
         """The page of now."""
         with self._making:
+            self._refresh()
             seen = self._look()
             if seen != self._seen:
                 from reports.fleet.model import read_fleet  # noqa: PLC0415 - likewise

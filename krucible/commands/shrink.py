@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,7 +16,7 @@ from rich.status import Status
 from harness.errors import UsageError
 from harness.shrink.moves import Candidate
 from harness.shrink.search import SECONDS, TRIES, Budget, Failure, HaltedError, Shrunk, Step, shrink
-from harness.store.folder import RunDir, Store
+from harness.store.folder import RunDir, Store, words_of
 from harness.verdict import EXIT_INVALID, EXIT_UNKNOWN, Valid
 from krucible import options
 from krucible.arguments import DEFAULT_STORE, StoreDir
@@ -25,7 +24,7 @@ from krucible.console import Json, complain, err, out, print_json
 from krucible.meant import Meant, meant
 from krucible.program import typed
 from krucible.quantities import duration, whole
-from krucible.stores import opened
+from krucible.stores import at_hand, opened
 
 JOBS_MAX = 256
 BUDGET_MAX_S = 86_400.0
@@ -97,7 +96,7 @@ def shrink_command(  # noqa: PLR0913 - one parameter per option
 
 def _failing(text: str | None, pinned: Mapping[str, Any], seed: int | None, store: Store) -> Meant:
     """The run, seed or schedule that is meant; raises UsageError for what cannot be shrunk."""
-    found = meant(text, pinned, seed, store, "shrink")
+    found = meant(None if text is None else at_hand(text), pinned, seed, store, "shrink")
     if not found.simulated:
         raise UsageError(
             f"{found.name}: was not simulated (it ran on {found.spec.env}), and only simulations "
@@ -258,7 +257,7 @@ def _report(failing: Meant, start: Candidate, found: Shrunk, store: Store) -> di
         "spared": found.spared,
         "exhausted": found.exhausted,
         "interrupted": found.halted,
-        "store": str(saved.path),
+        "store": RunDir(saved.path).told,
     }
 
 
@@ -278,5 +277,5 @@ def _show(told: Mapping[str, Any]) -> None:
     if told["broken"]:
         console.print(f"  {len(told['broken'])} tries broke: {told['broken'][0]}", markup=False)
     console.print(f"  report:    {told['store']}/report.html", markup=False)
-    words = RunDir(Path(told["store"])).words
+    words = words_of(told["store"])
     console.print(f"  reproduce: {typed().line('repro', *words)}", markup=False)

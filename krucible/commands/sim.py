@@ -24,7 +24,7 @@ from harness.explore.growth import first_shown, kinds, of_last_tenth
 from harness.processes.crew import Crew, Job, Local, Said
 from harness.sessions.crash_points import CrashPoint, points, spread
 from harness.sessions.reached import never_reached
-from harness.store.folder import RunDir
+from harness.store.folder import words_of
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID, Valid
 from krucible import options
 from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
@@ -110,7 +110,8 @@ def sim(  # noqa: PLR0913 - one parameter per option
     pinned = options.to_the_end(given, go_on=go_on)
     wanted = seeds_of(seed, seeds)
     plan = options.plan_of_seed(wanted[0], pinned)  # tells of bad options at once
-    trials = [Trial(seed, pinned, twice, save, opened(store)) for seed in wanted]
+    where = opened(store)
+    trials = [Trial(seed, pinned, twice, save, where) for seed in wanted]
     census: _Census | None = None
     if crash_points is not None:
         if seeds is not None:
@@ -121,7 +122,7 @@ def sim(  # noqa: PLR0913 - one parameter per option
     write = None if table is None else _writer()
     began_s = time.monotonic()
     try:
-        with crew(jobs, master, store, trial.way_to_fail) as players:
+        with crew(jobs, master, where, trial.way_to_fail) as players:
             batch.run(players, stop=stop, loud=not json)
     finally:  # also when it is interrupted: what was found is not to be lost
         batch.results.sort(key=lambda result: result["seed"])
@@ -326,7 +327,7 @@ def _line(result: Mapping[str, Any]) -> str:
 
 def _again(store: str, *more: str) -> str:
     """The command that replays a stored simulation."""
-    return typed().line("repro", *RunDir(Path(store)).words, *more)
+    return typed().line("repro", *words_of(store), *more)
 
 
 def show_simulation(result: Mapping[str, Any]) -> None:

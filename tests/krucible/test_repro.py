@@ -86,8 +86,8 @@ def test_replays_that_differ_are_a_broken_harness(
     failing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def differing(*_: object, **__: object) -> Any:
-        yield Replay(failing, 0, trace_sha256="a")
-        yield Replay(failing, 0, trace_sha256="b")
+        yield Replay(str(failing), 0, trace_sha256="a")
+        yield Replay(str(failing), 0, trace_sha256="b")
 
     monkeypatch.setattr(repro_module, "_simulated", differing)
     ended = krucible("repro", failing, "--times", 2, "--store", tmp_path)

@@ -22,7 +22,7 @@ from harness.nightly.entries import Canary
 from harness.nightly.headline import length
 from harness.nightly.junit import Case, Suite, to_xml
 from harness.nightly.ledger import Ledger, Night
-from harness.nightly.rotation import rotate, size_of
+from harness.nightly.rotation import rotate
 from harness.nightly.work import Worker
 from harness.processes.command import KRUCIBLE, Program
 from harness.sessions.plan import Plan
@@ -30,6 +30,7 @@ from harness.sessions.released import Chase
 from harness.sessions.simulated import SimRun, simulate
 from harness.spec import RunSpec
 from harness.store.folder import RunDir, Store
+from harness.store.home import size_of
 from harness.store.reading import load_spec
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 from krucible.app import main

