@@ -20,6 +20,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
+from harness.errors import UsageError
 from harness.store.folder import write_json
 from harness.store.signatures import CHANGES, MESSAGE_MAX
 from pipeline.buckets import BY, Buckets
@@ -27,14 +28,15 @@ from pipeline.ingest import DONE, ingest
 from pipeline.judging import CONSENSUS
 from pipeline.keyed import JUDGED_KEYS, SPREAD_OPS, judge_group
 from pipeline.layout import MANIFEST, Layout
+from pipeline.listing import is_little, listing, shares
 from pipeline.schemas import KEYS, LISTING, TABLES, spark_schema
-from pipeline.source import Source, listed
 from pipeline.spark import for_little
 from pipeline.summary import summarise
 from pipeline.transforms import READ, REPLACED, Tables, judge_all
 from pipeline.transforms.base import SMALL
 from pipeline.verdicts import verdicts_of
 
+TABLES_FOLDER = ".analysis"  # in the store, when no other place is named
 QUIET_S = 600.0  # a run without results.json that was not written to for so long is at its end
 TASK_BYTES = 128 << 20  # of run folders: some ten seconds of work
 LITTLE_TASK_BYTES = 16 << 20
@@ -50,7 +52,7 @@ Say = Callable[[str], None]  # is told what the pipeline does now
 class Options:
     """The source of an analysis, and the place of its tables."""
 
-    source: Source
+    store: Path
     out: Path
     top: int = 20  # signatures in the summary
     quiet_s: float = QUIET_S
@@ -59,7 +61,7 @@ class Options:
     @property
     def is_little(self) -> bool:
         """Tell whether it seems that little is new: worth a look, for it is cheap to be wrong."""
-        return self.source.is_little(Layout(self.out).since_ns)
+        return is_little(self.store, Layout(self.out).since_ns)
 
 
 def analyse(spark: SparkSession, options: Options, say: Say = lambda _: None) -> dict[str, Any]:
@@ -68,7 +70,10 @@ def analyse(spark: SparkSession, options: Options, say: Say = lambda _: None) ->
     Raises:
         UsageError: No such store, or tables that cannot be written.
     """
-    options.source.check()
+    if not options.store.is_dir():
+        raise UsageError(
+            f"{options.store}: no such folder; name one with runs, as run --store does"
+        )
     layout = Layout(options.out)
     with layout.locked() as now_ns:
         batch = layout.begin()
@@ -124,13 +129,13 @@ class _Batch:
 
     def _listed(self) -> DataFrame:
         """Runs that are not in the manifest as they are now; ``pending`` ones are being written."""
-        source = self._options.source
-        of = source.shares()
+        store = self._options.store.absolute()
+        of = shares(store)
         self._parts = max(1, len(of) // SHARES_PER_TASK)
         self._spread(self._parts)
 
         numbers = self._spark.range(0, len(of), numPartitions=max(1, len(of)))
-        found = numbers.mapInArrow(listed(source, of), spark_schema(LISTING))
+        found = numbers.mapInArrow(listing(store, of), spark_schema(LISTING))
         if self._layout.batches():
             known = self._table(MANIFEST, None).select("run", "fingerprint").hint(SMALL)
             found = found.join(known, ["run", "fingerprint"], "left_anti")
@@ -156,7 +161,7 @@ class _Batch:
         little = max(at_once, min(2 * at_once, size // LITTLE_TASK_BYTES))
         self._buckets = int(min(TASKS_MAX, max(little, size // TASK_BYTES)))
         work = ingest(
-            self._options.source,
+            self._options.store.absolute(),
             self._options.out.absolute(),
             self._batch,
             REPLACED,

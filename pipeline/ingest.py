@@ -34,7 +34,6 @@ from pipeline.rows import (
     rows,
 )
 from pipeline.schemas import ANOMALIES, KEYS, LATENCIES, RUNS
-from pipeline.source import Source
 
 # What a task of the first stage tells of its runs.
 DONE: Final = pa.schema(
@@ -46,7 +45,7 @@ OBJECTS_LEFT_MAX = 500_000  # some 50 MB, before garbage is collected
 
 
 def ingest(
-    source: Source, out: Path, batch: int, transformed: Collection[str], spread_ops: int
+    store: Path, out: Path, batch: int, transformed: Collection[str], spread_ops: int
 ) -> Callable[[Batches], Batches]:
     """Tell what a task does: rows of LISTING in, table parts written, one row of DONE out.
 
@@ -63,8 +62,7 @@ def ingest(
             collected() as collect,
         ):
             for row in chain.from_iterable(each.to_pylist() for each in listed):
-                with source.at_hand(row["run"]) as path:
-                    told = _take(path, row, parts, transformed, spread_ops)
+                told = _take(store / row["run"], row, parts, transformed, spread_ops)
                 collect()
                 done["runs"] += 1
                 for name in DONE.names[2:]:

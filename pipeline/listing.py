@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import pyarrow as pa  # type: ignore[import-untyped]
+
 from pipeline.names import RunName
+from pipeline.rows import rows
+from pipeline.schemas import LISTING
 
 RUNS_PER_SHARE = 2_000
 SHARES_MAX = 2_000
@@ -42,14 +46,9 @@ def shares(store: Path) -> list[tuple[str, int, int]]:
     for family in families(store):
         with os.scandir(store / family) as entries:
             count = sum(1 for _ in entries)
-        of = shares_of(count)
+        of = min(SHARES_MAX, count // RUNS_PER_SHARE + 1)
         found += [(family, share, of) for share in range(of)]
     return found
-
-
-def shares_of(count: int) -> int:
-    """Tell into how many shares so many runs of a family go."""
-    return min(SHARES_MAX, count // RUNS_PER_SHARE + 1)
 
 
 def is_little(store: Path, since_ns: int = 0) -> bool:
@@ -79,6 +78,19 @@ def _event_sizes(store: Path, since_ns: int) -> Iterator[int]:
                 os.scandir(f"{run}/events") as all_,
             ):
                 yield from (file.stat().st_size for file in all_)
+
+
+def listing(
+    store: Path, of: Sequence[tuple[str, int, int]]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Tell what a task does: numbers of ``shares`` in, rows of LISTING out."""
+
+    def work(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                yield rows(LISTING, list(runs_of(store, *of[number])))
+
+    return work
 
 
 def runs_of(store: Path, family: str, share: int, of: int) -> Iterator[dict[str, Any]]:

@@ -6,7 +6,6 @@ from hashlib import blake2b
 from typing import NamedTuple, Self
 
 _BYTES = 8
-TABLES_FOLDER = ".analysis"  # in the store, when no other place is named
 
 
 class RunName(NamedTuple):

@@ -9,12 +9,13 @@ from typing import Annotated, Any
 import typer
 
 from harness.errors import UsageError
-from harness.store.remote.address import Address, is_remote
+from harness.store.remote.address import is_remote
 from harness.verdict import EXIT_HARNESS, EXIT_VALID
 from krucible.console import Json, err, out, print_json, print_table
 from krucible.quantities import whole
 from krucible.stores import mirror_of
-from pipeline.names import TABLES_FOLDER
+
+TABLES = ".analysis"  # of a store in object storage, as in a folder
 
 
 def add_to(app: typer.Typer) -> None:
@@ -54,17 +55,12 @@ def analyze(
     json: Json = False,
 ) -> int:
     """Analyse what is new and show the sum of all."""
-    if not is_remote(store):
-        if not Path(store).is_dir():
-            raise UsageError(f"{store}: no such folder; name one with runs, as run --store does")
-        summary = _analyse(store, master, tables or Path(store) / TABLES_FOLDER, top)
-    elif tables is not None:
-        summary = _analyse(store, master, tables, top)
+    if is_remote(store):
+        summary = _analyse_remote(store, master, tables, top)
+    elif Path(store).is_dir():
+        summary = _analyse(Path(store), master, tables, top)
     else:
-        folder = mirror_of(store).folder(TABLES_FOLDER)
-        folder.fetch()
-        summary = _analyse(store, master, folder.path, top)
-        folder.put(last=("manifest", "summary.json"))
+        raise UsageError(f"{store}: no such folder; name one with runs, as run --store does")
     if json:
         print_json(summary)
     else:
@@ -72,20 +68,33 @@ def analyze(
     return EXIT_HARNESS if summary["disagreements"] else EXIT_VALID
 
 
-def _analyse(store: str, master: str, tables: Path, top: int) -> dict[str, Any]:
+def _analyse_remote(store: str, master: str, tables: Path | None, top: int) -> dict[str, Any]:
+    """Analyse a copy of a store in object storage; the tables lie there, or in a folder."""
+    if not master.startswith("local"):
+        raise UsageError(
+            f"--master {master}: a store in object storage is analysed on this machine: want "
+            "local[N]; for a cluster copy the runs into a folder that its workers see"
+        )
+    mirror = mirror_of(store)
+    mirror.fetch_all()
+    if tables is not None:
+        return _analyse(mirror.root, master, tables, top)
+    folder = mirror.folder(TABLES)
+    folder.fetch()
+    summary = _analyse(mirror.root, master, folder.path, top)
+    folder.put(last=("manifest", "summary.json"))
+    return summary
+
+
+def _analyse(store: Path, master: str, tables: Path | None, top: int) -> dict[str, Any]:
     try:
-        from pipeline import analysis, progress, source, spark  # noqa: PLC0415 - an extra: Spark
+        from pipeline import analysis, progress, spark  # noqa: PLC0415 - an extra brings Spark
         from pipeline import class_archive as archive  # noqa: PLC0415 - likewise
     except ModuleNotFoundError as error:
         raise UsageError(
             f"analyze needs {error.name}: install krucible with its extra [spark]"
         ) from error
-    lies: source.Source = (
-        source.Bucket(Address.parse(store))
-        if is_remote(store)
-        else source.Folder(Path(store).absolute())
-    )
-    options = analysis.Options(lies, tables, top)
+    options = analysis.Options(store, tables or store / analysis.TABLES_FOLDER, top)
     console = err()
     cache = Path.home() / archive.CACHE
     start = spark.spark_session(master=master, brief=options.is_little, cache=cache)

@@ -148,8 +148,7 @@ def _local(path: str) -> Path:
     if of_run(path) is not None:
         return Path(at_hand(path))
     mirror = mirror_of(path)
-    for run in mirror.runs():
-        mirror.fetch(run)
+    mirror.fetch_all()
     return mirror.root
 
 

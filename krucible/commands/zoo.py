@@ -86,7 +86,7 @@ def zoo(  # noqa: PLR0913 - its options
     master: Master = None,
     store: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder of runs, of live-releases.")
-    ] = DEFAULT_STORE,
+    ] = Path(DEFAULT_STORE),
     json: Annotated[
         bool,
         typer.Option(

@@ -20,13 +20,11 @@ from harness.sessions.simulated import save, simulate
 from harness.sessions.zoo import bugs, plan_of
 from harness.spec import SIM, RunSpec
 from harness.store.folder import RunDir, Store
-from pipeline.analysis import Options, analyse
+from pipeline.analysis import TABLES_FOLDER, Options, analyse
 from pipeline.layout import Layout
 from pipeline.listing import runs_of, shares
-from pipeline.names import TABLES_FOLDER
 from pipeline.reading import read_run
 from pipeline.schemas import MANIFEST, spark_schema
-from pipeline.source import Folder
 from pipeline.summary import newest
 from tests.support.spark.cluster import standalone_cluster
 from tests.support.spark.sessions import quiet_session
@@ -83,7 +81,7 @@ def spark() -> Iterator[SparkSession]:
 
 
 def _analyse(spark: SparkSession, store: Path, **changes: Any) -> dict[str, Any]:
-    return analyse(spark, Options(Folder(store), store / TABLES_FOLDER, **changes))
+    return analyse(spark, Options(store, store / TABLES_FOLDER, **changes))
 
 
 def _invalid(store: Path) -> int:

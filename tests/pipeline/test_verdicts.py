@@ -19,10 +19,8 @@ from harness.sessions.simulated import save, simulate
 from harness.sessions.swarm import draw
 from harness.sessions.zoo import bugs, plan_of
 from harness.store.folder import Store
-from pipeline.analysis import Options, analyse
+from pipeline.analysis import TABLES_FOLDER, Options, analyse
 from pipeline.layout import Layout
-from pipeline.names import TABLES_FOLDER
-from pipeline.source import Folder
 from pipeline.summary import newest
 from tests.support.spark.sessions import quiet_session
 
@@ -60,7 +58,7 @@ def test_every_verdict_is_that_of_the_single_run(runs: int, tmp_path: Path) -> N
         list(pool.map(partial(simulated, tmp_path), range(runs)))
     out = tmp_path / TABLES_FOLDER
     with quiet_session() as spark:
-        told = analyse(spark, Options(Folder(tmp_path), out))
+        told = analyse(spark, Options(tmp_path, out))
         verdicts = newest(spark, Layout(out), "verdicts")
         wrong = verdicts.where("not coalesce(agrees, false) or size(details) > 0").collect()
         whole = verdicts.count()

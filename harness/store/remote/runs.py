@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from harness.errors import EnvError, UsageError
 from harness.store.remote.manifest import FOLDER, Manifest, Mark, manifest_of, mark_of
-from harness.store.remote.objects import Entry, Objects
+from harness.store.remote.objects import Objects
 
 AT_A_TIME: Final = 16  # requests
 KNOWN: Final = ".manifest.json"  # in a run's folder: the manifest that it was fetched or put with
@@ -30,15 +30,11 @@ class RemoteRuns:
 
     def tags(self) -> dict[str, str]:
         """All whole runs, each with the tag of its manifest."""
-        return {run: entry.tag for run, entry in self.entries().items()}
-
-    def entries(self, family: str = "") -> dict[str, Entry]:
-        """All whole runs, of a family or of all, each with the object of its manifest."""
         found = {}
-        for entry in self._objects.below(f"{FOLDER}/{family}".rstrip("/")):
+        for entry in self._objects.below(FOLDER):
             name = entry.name.removeprefix(f"{FOLDER}/")
             if name.endswith(_SUFFIX) and name.count("/") == 1:
-                found[name.removesuffix(_SUFFIX)] = entry
+                found[name.removesuffix(_SUFFIX)] = entry.tag
         return found
 
     def manifest(self, run: str, tag: str | None = None) -> Manifest | None:

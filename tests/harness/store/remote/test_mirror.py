@@ -391,7 +391,7 @@ def test_access_that_fails_is_told_at_once(
     assert no_copies()
 
 
-def test_a_bucket_that_is_not_there(address: Address) -> None:
+def test_a_bucket_that_is_not_there() -> None:
     with pytest.raises(
         UsageError, match=r"s3://no-bucket: .*does not exist; make the bucket first"
     ):
