@@ -18,7 +18,7 @@ from harness.nightly.plan import Plan
 from harness.nightly.proportion import wilson
 from harness.processes.command import Program
 from harness.sessions.reached import WANTED, never, unmet
-from harness.sessions.released import ARM, LIVE_ARM
+from harness.sessions.released.quarry import ARM, LIVE_ARM
 from harness.store.folder import words_of
 from harness.store.home import home_of
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID

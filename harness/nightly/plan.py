@@ -64,7 +64,7 @@ from harness.nightly.entries import Canary, Drawn, Duration, Explore, Live, OnFa
 from harness.registry import environments, mutant_names, systems, unknown, workloads
 from harness.sessions import plan as simulated
 from harness.sessions.reached import is_counted
-from harness.sessions.released import quarries
+from harness.sessions.released.quarry import quarries
 from harness.sessions.swarm import draw
 from harness.spec import SIM, RunSpec
 

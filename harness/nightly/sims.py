@@ -17,7 +17,8 @@ from harness.nightly.ledger import Key, key_of
 from harness.processes.outlook import expect
 from harness.sessions.plan import Plan
 from harness.sessions.reached import Reach
-from harness.sessions.released import ARM, LIVE_ARM, Chase, Play, chase, quarries
+from harness.sessions.released.chase import Chase, Play, chase
+from harness.sessions.released.quarry import ARM, LIVE_ARM, quarries
 from harness.sessions.simulated import SimRun, never_done, reason_of, save, simulate
 from harness.sessions.swarm import draw
 from harness.sessions.zoo import Hunt, bugs, directed

@@ -21,8 +21,8 @@ from harness.nightly.rotation import rotate
 from harness.nightly.searches import Searching, Stored
 from harness.processes.command import Answer, Program
 from harness.processes.crew import Crew, Job, Local, Said, work_off
-from harness.sessions.released import simulated
-from harness.sessions.released_live import player
+from harness.sessions.released.live import player
+from harness.sessions.released.simulated import simulated
 from harness.sessions.zoo import bugs
 from harness.store.folder import RunDir, Store
 from harness.store.signatures import of_doubt, signature

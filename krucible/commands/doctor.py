@@ -8,7 +8,6 @@ from rich.text import Text
 from harness.verdict import EXIT_HARNESS, EXIT_VALID
 from krucible.arguments import Attach, HostsFile
 from krucible.console import Json, print_json, print_table
-from krucible.doctor.attach import examine_attached
 from krucible.doctor.checks import examine
 from krucible.doctor.ssh import examine_hosts
 
@@ -30,9 +29,13 @@ def add_to(app: typer.Typer) -> None:
 
 def doctor(hosts: HostsFile = None, attach: Attach = None, json: Json = False) -> int:
     """Exit 0 when a local run, and one on the hosts or the cluster, can work; 255 when not."""
-    there = [] if hosts is None else examine_hosts(hosts)
-    there += [] if attach is None else examine_attached(attach)
-    findings = [*examine(), *there]
+    findings = examine()
+    if hosts is not None:
+        findings += examine_hosts(hosts)
+    if attach is not None:
+        from krucible.doctor.attach import examine_attached  # noqa: PLC0415 - it loads the node
+
+        findings += examine_attached(attach)
     if json:
         print_json([finding.to_json() for finding in findings])
     else:

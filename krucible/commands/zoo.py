@@ -25,7 +25,7 @@ from krucible.program import program
 from krucible.quantities import duration, whole
 
 if TYPE_CHECKING:
-    from harness.sessions.released import Chase
+    from harness.sessions.released.chase import Chase
     from harness.sessions.zoo import Hunt
 
 OF_SEEDED = ("directed", "exploratory")  # arms that hunt bugs
@@ -161,25 +161,25 @@ def _work(
 
 
 def _in_releases(only: Sequence[str], budget_s: float) -> Iterator[tuple[Job, Result]]:
-    from harness.sessions import released  # noqa: PLC0415 - as above
+    from harness.sessions.released import chase, quarry, simulated  # noqa: PLC0415 - as above
 
-    for quarry in released.quarries(only):
-        if (reason := quarry.missing()) is not None:
+    for each in quarry.quarries(only):
+        if (reason := each.missing()) is not None:
             raise UsageError(reason)
-        bug, hunt = quarry.bug, partial(released.chase, quarry, budget_s)
-        blank = released.Chase(bug.name, bug.affected, str(bug.fixed)).to_json()
+        bug, hunt = each.bug, partial(chase.chase, each, budget_s, simulated.simulated)
+        blank = chase.Chase(bug.name, bug.affected, str(bug.fixed)).to_json()
         yield Job(f"{bug.name}, {RELEASES}", partial(_hunting, hunt), budget_s + LATE_S), blank
 
 
 def _in_live_releases(
     only: Sequence[str], budget_s: float, store: Path
 ) -> Iterator[tuple[Job, Result]]:
-    from harness.sessions import released, released_live  # noqa: PLC0415 - as above
+    from harness.sessions.released import chase, live, quarry  # noqa: PLC0415 - as above
 
-    for quarry in released.quarries(only, live=True):
-        bug, play = quarry.bug, released_live.player(program(), store.absolute())
-        hunt = partial(released.chase, quarry, budget_s, play, LIVE_RELEASES)
-        blank = released.Chase(bug.name, bug.affected, str(bug.fixed), LIVE_RELEASES).to_json()
+    for each in quarry.quarries(only, live=True):
+        bug, play = each.bug, live.player(program(), store.absolute())
+        hunt = partial(chase.chase, each, budget_s, play, LIVE_RELEASES)
+        blank = chase.Chase(bug.name, bug.affected, str(bug.fixed), LIVE_RELEASES).to_json()
         yield Job(f"{bug.name}, {LIVE_RELEASES}", partial(_hunting, hunt), budget_s + LATE_S), blank
 
 

@@ -24,7 +24,7 @@ CLOCKS = {
     "krucible/commands/sim.py": "tells people how much faster than real time it was",
     "harness/batch/trial.py": "the processor time that a seed took",
     "pipeline/crew.py": "jobs of a cluster that take too long are begun again",
-    "harness/sessions/released.py": "how long a bug got away, and when to give it up",
+    "harness/sessions/released/chase.py": "how long a bug got away, and when to give it up",
     "harness/sessions/zoo.py": "how long a bug got away, and when to give it up",
     "harness/processes/crew.py": "the time that a piece of work may take",
     "krucible/doctor/checks.py": "measures how long an fsync takes",
@@ -37,6 +37,7 @@ CLOCKS = {
     "harness/healing/watchdog.py": "waits for its harness's death, in a process of its own",
     "harness/agent/processes.py": "waits for processes to end, in a process of its own",
     "harness/agent/foreign.py": "waits for processes to end and start, in a process of its own",
+    "harness/agent/java.py": "waits for a JVM to answer, in a process of its own",
     "harness/agent/files.py": "waits for another supervisor that removes the same folder",
     "harness/envs/links/tcp_probe.py": "measures how long a probe took",
     "harness/healing/heal.py": "waits for processes of dead runs to be gone",
@@ -49,6 +50,11 @@ CLOCKS = {
     "harness/nightly/work.py": "a night's budget is real time",
     "harness/systems/kafka/distribution.py": "waits for a server that warms up an archive",
     "harness/store/folder.py": "names a run by the moment of its start",
+    "harness/store/remote/copies.py": "names a folder by its moment; waits for a harness to die",
+    "harness/store/remote/mirror.py": "how long ago it looked at who else is there",
+    "harness/store/remote/nights.py": "stores a night's ledger for a share of its time only",
+    "harness/store/remote/objects.py": "an object that a server dates not at all is of now",
+    "krucible/commands/heal.py": "how old remains are that another machine may still need",
     "checkers/limits/budget.py": "gives up at its time limit: UNKNOWN, never another verdict",
 }
 # Who may make randomness, and why. Everything else is handed a generator that the seed decides.
@@ -62,6 +68,7 @@ DICE = {
     "node/driver/process.py": "the node's stream, from its seed and its incarnation",
     "node/sim/fabric.py": "the luck of a link, from the simulation's seed and its hosts' names",
     "node/formatting.py": "the identity of a disk that is formatted",
+    "harness/store/remote/copies.py": "names a folder as nobody else does",
     "node/faults/hands.py": "damage by chance, from the seed that comes with each order",
 }
 CLOCK_USE = re.compile(

@@ -26,7 +26,7 @@ from harness.nightly.rotation import rotate
 from harness.nightly.work import Worker
 from harness.processes.command import KRUCIBLE, Program
 from harness.sessions.plan import Plan
-from harness.sessions.released import Chase
+from harness.sessions.released.chase import Chase
 from harness.sessions.simulated import SimRun, simulate
 from harness.spec import RunSpec
 from harness.store.folder import RunDir, Store

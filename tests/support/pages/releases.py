@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.contracts.released import ReleasedBug
-from harness.sessions.released import ARM
+from harness.sessions.released.quarry import ARM
 from harness.systems.kafka import bugs
 from tests.support.pages.docs import REMARK, page, row
 from tests.support.places import ROOT

@@ -11,8 +11,9 @@ import pytest
 
 from harness.contracts.released import ReleasedBug
 from harness.processes.command import Program
-from harness.sessions.released import LIVE_ARM, Quarry, chase
-from harness.sessions.released_live import player, run_words
+from harness.sessions.released.chase import chase
+from harness.sessions.released.live import player, run_words
+from harness.sessions.released.quarry import LIVE_ARM, Quarry
 from harness.systems.kafka.releases import VERSION
 
 BUG = ReleasedBug(

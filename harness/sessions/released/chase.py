@@ -10,63 +10,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
-from harness.contracts.released import ReleasedBug
 from harness.errors import UsageError
-from harness.registry import released_bugs, systems
-from harness.sessions.plan import Plan
-from harness.sessions.simulated import reason_of, simulate
-from harness.sessions.swarm import draw
-from harness.spec import RunSpec
+from harness.sessions.released.quarry import ARM, FIRST, LIVE_ARM, Quarry
 
-ARM = "releases"
-LIVE_ARM = "live-releases"
-FIRST = 1  # the first seed
-_TIMES = ("elapsed_s", "cpu_s", "simulated_s")
-
-
-@dataclass(frozen=True, slots=True)
-class Quarry:
-    """A released bug, and the system whose it is."""
-
-    system: str
-    bug: ReleasedBug
-
-    def spec(self, seed: int, release: str) -> RunSpec:
-        """Draw the options of a seed, with a release in it."""
-        setting = dict(self.bug.setting)
-        settings = {**setting.pop("settings", {}), systems.traits(self.system).release: release}
-        pinned = {"system": self.system, "stop_at": self.bug.breaks, "settings": settings}
-        return draw(seed, {**setting, **pinned})
-
-    def live_spec(self, seed: int, release: str) -> RunSpec:
-        """Give the options of a run as processes, with a release in it."""
-        assert self.bug.live is not None, "hunted live"  # noqa: S101
-        setting = dict(self.bug.live)
-        settings = {**setting.pop("settings", {}), systems.traits(self.system).release: release}
-        return RunSpec(seed=seed, system=self.system, settings=settings, **setting)
-
-    def missing(self) -> str | None:
-        """Say in one line what this host has not, to run its releases; None: nothing."""
-        for release in filter(None, (self.bug.affected, self.bug.fixed)):
-            spec = self.spec(FIRST, release)
-            reason = systems.traits(self.system).of(spec).missing()
-            if reason is not None:
-                return reason
-        return None
-
-
-def quarries(only: Sequence[str] = (), *, live: bool = False) -> list[Quarry]:
-    """The bugs that are hunted, all or those of these names; ``live``: as processes."""
-    return [
-        Quarry(system, bug)
-        for system, bug in released_bugs()
-        if (bug.is_hunted_live if live else bug.is_hunted) and (not only or bug.name in only)
-    ]
+_TIMES: Final = ("elapsed_s", "cpu_s", "simulated_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +65,11 @@ class Chase:
         return {**asdict(self), **times, "caught": self.caught}
 
 
-def chase(
-    quarry: Quarry, budget_s: float, play: Play | None = None, arm: str = ARM
-) -> Iterator[Chase]:
+def chase(quarry: Quarry, budget_s: float, play: Play, arm: str = ARM) -> Iterator[Chase]:
     """Hunt a bug until it is caught or the time is up; the chase so far after each seed.
 
     A seed that is under way when the time is up is finished, with both releases. ``play`` plays
-    one, as said by ``arm``; it is simulated when not given.
+    one, as said by ``arm``.
     """
     bug = quarry.bug
     if bug.fixed is None:
@@ -130,7 +80,7 @@ def chase(
     began_s, cpu_began_s = time.monotonic(), time.process_time()
     for seed in count(FIRST):
         for release in (bug.affected, bug.fixed):
-            run, reason = (play or simulated)(quarry, seed, release)
+            run, reason = play(quarry, seed, release)
             if reason is not None:
                 broken[f"{release}: {reason}"] += 1
             if run is None:
@@ -156,14 +106,3 @@ def chase(
         yield so_far
         if so_far.caught or so_far.elapsed_s >= budget_s:
             return
-
-
-def simulated(quarry: Quarry, seed: int, release: str) -> tuple[Played | None, str | None]:
-    """Simulate a seed with a release; see ``Play``."""
-    try:
-        run = simulate(Plan.simulated(quarry.spec(seed, release), asked_for=False))
-    except Exception as error:  # told at the end: it must not cost the other seeds
-        return None, reason_of(error)
-    told = {each.invariant: each.message for each in reversed(run.judgement.anomalies)}
-    known = frozenset(run.judgement.known)
-    return Played(told, known, run.simulated_ns / 1e9), run.broken

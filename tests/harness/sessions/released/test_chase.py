@@ -11,7 +11,8 @@ import pytest
 from harness.contracts.released import ReleasedBug
 from harness.errors import UsageError
 from harness.registry import released_bugs, systems
-from harness.sessions.released import Chase, Played, Quarry, chase
+from harness.sessions.released.chase import Chase, Played, chase
+from harness.sessions.released.quarry import Quarry
 from harness.systems.kafka.releases import KNOWN, VERSION
 
 BUG = ReleasedBug(
@@ -84,9 +85,13 @@ def test_a_seed_is_the_same_for_both_releases() -> None:
     assert specs[0].workload == "register"
 
 
+def never(quarry: Quarry, seed: int, release: str) -> tuple[None, str]:
+    raise AssertionError(f"{quarry.bug.name} was played: {seed}, {release}")
+
+
 def test_a_bug_that_no_release_has_fixed_is_not_hunted() -> None:
     with pytest.raises(UsageError, match="no release has it fixed"):
-        next(chase(Quarry("kafka", replace(BUG, fixed=None)), 1))
+        next(chase(Quarry("kafka", replace(BUG, fixed=None)), 1, never))
 
 
 @pytest.mark.parametrize("bug", [bug for _, bug in released_bugs()], ids=lambda bug: str(bug.name))

@@ -10,7 +10,8 @@ from typing import Final
 
 from harness.healing.heal import heal_all
 from harness.processes.command import Program
-from harness.sessions.released import Play, Played, Quarry
+from harness.sessions.released.chase import Play, Played
+from harness.sessions.released.quarry import Quarry
 from harness.spec import RunSpec
 
 TIMES: Final = 6.0  # of its time limit that a run may take: JVMs start slowly on a busy host
