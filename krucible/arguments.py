@@ -52,6 +52,15 @@ StoreDir = Annotated[
         "--store", metavar="DIR|s3://BUCKET/PREFIX", help="Store of runs: a folder, or in S3."
     ),
 ]
+MetricsAt = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics",
+        metavar="[HOST:]PORT",
+        help="Serve metrics for Prometheus there while it works; port 0: any free one "
+        "(docs/metrics.md).",
+    ),
+]
 HostsFile = Annotated[
     Path | None,
     typer.Option(

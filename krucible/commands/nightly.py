@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import msgspec
 import typer
@@ -25,13 +25,18 @@ from harness.nightly.plan import Plan
 from harness.store.folder import Store, write_json, write_whole
 from harness.store.home import home_of
 from harness.store.remote.address import is_remote
-from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
+from harness.telemetry.opening import night_metrics
+from krucible.arguments import DEFAULT_STORE, SEED_MAX, MetricsAt, StoreDir
 from krucible.console import EXIT_INTERRUPTED, Json, err, out, print_json, print_table
 from krucible.crews import Master, crew
 from krucible.program import program, typed
 from krucible.quantities import duration, whole
 from krucible.stores import opened
 
+if TYPE_CHECKING:
+    from harness.telemetry.metrics import NightMetrics
+
+Tell = Callable[[Line], None]
 FIRST_SEED_STEP = 1_000_000  # seeds of nights that are begun at different minutes lie apart
 BUDGET_MAX_S = 30 * 86_400.0
 SHOWN_MAX = 12  # ways to fail on the one screen
@@ -53,7 +58,7 @@ def add_to(app: typer.Typer) -> None:
     )(nightly)
 
 
-def nightly(
+def nightly(  # noqa: PLR0913 - one parameter per option
     plan: Annotated[
         Path | None,
         typer.Option(
@@ -73,6 +78,7 @@ def nightly(
         bool, typer.Option(help="Begin a new night, even if the last one was interrupted.")
     ] = False,
     master: Master = None,
+    metrics: MetricsAt = None,
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:
@@ -84,11 +90,11 @@ def nightly(
     # what is told of its runs holds in any folder
     where = opened(store if is_remote(store) else Path(store).absolute())
     where.home.fetch_nights()
-    with _Screen(loud=not json) as screen:
+    with _Screen(loud=not json) as screen, night_metrics(metrics, screen.say) as counts:
         book = _open(wanted, where.root, seed, fresh=fresh)
         screen.begins(book)
         try:
-            _work(wanted, book, where, screen, master)
+            _work(wanted, book, where, _tell(screen, counts), master)
         except KeyboardInterrupt:
             screen.say("interrupted; the same command continues this night")
             return EXIT_INTERRUPTED
@@ -101,12 +107,24 @@ def nightly(
     return code
 
 
-def _work(plan: Plan, book: Ledger, store: Store, screen: _Screen, master: str | None) -> None:
+def _work(plan: Plan, book: Ledger, store: Store, tell: Tell, master: str | None) -> None:
     from harness.nightly.work import Worker  # noqa: PLC0415 - it brings the node: not for --help
 
     jobs = None if master is not None else plan.jobs
     with crew(jobs, master, store, _way, kept=plan.on_failure.kept) as players:
-        Worker(plan, book, store, program(), screen.tell, players).work()
+        Worker(plan, book, store, program(), tell, players).work()
+
+
+def _tell(screen: _Screen, metrics: NightMetrics | None) -> Tell:
+    """Who is told of each line of the ledger."""
+    if metrics is None:
+        return screen.tell
+
+    def tell(line: Line) -> None:
+        metrics.on_line(line)
+        screen.tell(line)
+
+    return tell
 
 
 def _way(told: Any) -> str | None:

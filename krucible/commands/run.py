@@ -6,7 +6,7 @@ import secrets
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -20,6 +20,8 @@ from harness.run.judge import Judgement
 from harness.sessions import live as session
 from harness.spec import FAIR, STEADY, RunSpec
 from harness.store.remote.address import is_remote
+from harness.telemetry import opening as telemetry
+from harness.telemetry.listeners import together
 from harness.verdict import EXIT_ABORTED, EXIT_UNKNOWN, EXIT_VALID, Valid
 from krucible import completion
 from krucible.arguments import (
@@ -37,6 +39,7 @@ from krucible.arguments import (
     HostsFile,
     KafkaHome,
     KafkaVersion,
+    MetricsAt,
     StoreDir,
     check_hosts,
     check_mutant,
@@ -52,6 +55,9 @@ from krucible.live import LiveStatus
 from krucible.program import typed
 from krucible.quantities import duration, number, whole
 from krucible.stores import opened
+
+if TYPE_CHECKING:
+    from harness.telemetry.metrics import RunMetrics
 
 SEED_DRAWN_MAX = 2**31  # what we draw is short enough to type
 
@@ -108,6 +114,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     kafka_home: KafkaHome = None,
     hosts: HostsFile = None,
     attach: Attach = None,
+    metrics: MetricsAt = None,
     store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:
@@ -132,8 +139,9 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         spec = on_foreign(spec, attach, chosen=nemesis is not None)
     check_mutant(spec)
     check_hosts(spec, hosts)
-    prepared = session.prepare(spec, opened(store), origin=made_by("run", spec))
-    code = execute(prepared)
+    with telemetry.run_metrics(metrics, _say) as counts:
+        prepared = session.prepare(spec, opened(store), origin=made_by("run", spec))
+        code = execute(prepared, counts)
     if prepared.judgement is not None:
         if json:
             print_json(prepared.summary())
@@ -166,7 +174,11 @@ def on_foreign(spec: RunSpec, attach: Path, *, chosen: bool) -> RunSpec:
     return attached(spec, file, found)
 
 
-def execute(prepared: session.Session) -> int:
+def _say(text: str) -> None:
+    err().print(text, markup=False)
+
+
+def execute(prepared: session.Session, metrics: RunMetrics | None = None) -> int:
     """Execute a prepared session under live status; returns its exit code.
 
     A first Ctrl-C ends the run in good order, and what it did is judged; then it exits 130 unless
@@ -184,8 +196,11 @@ def execute(prepared: session.Session) -> int:
         console.print(f"note: {note}", markup=False)
     live = LiveStatus(console, title, roles=prepared.live_roles, time_limit_s=spec.time_limit_s)
     try:
-        with live:
-            session.execute(prepared, progress=live)
+        with telemetry.spans_of(spec, prepared.run_dir.path.name, _say) as spans, live:
+            session.execute(prepared, progress=together(live, metrics, spans))
+            for each in (metrics, spans):
+                if each is not None and prepared.judgement is not None:
+                    each.judged(session.verdict(prepared.judgement).value)
     except KeyboardInterrupt:
         again = typed().line("check", words)
         console.print(f"stopped; judge what was recorded: {again}", markup=False)

@@ -1,0 +1,1 @@
+"""Metrics for Prometheus and spans for OpenTelemetry, of runs and nights; off unless asked for."""
