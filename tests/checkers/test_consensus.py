@@ -817,6 +817,9 @@ def test_a_vote_that_is_told_again_is_judged_by_what_the_candidate_has_then() ->
     trace = one_leader()
     trace.elect(2, 2, voters=[3])
     trace.replicate(2, 3)
+    trace.persist(3, 3, voted=2)
+    trace.role(3, "unattached", voted=2)
+    trace.grant(3, 2)
     trace.grant(3, 2)
     assert consensus(trace.run()).valid is Valid.VALID
     trace.grant(3, 2)["cl_leo"] -= 1

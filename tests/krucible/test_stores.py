@@ -188,7 +188,7 @@ def test_a_killed_night_goes_on_from_the_bucket(tmp_path: Path) -> None:
     # the first machine comes back: what it has is old, and nothing of the night is lost
     done_again = krucible("heal", "--json")
     assert all(left["done"] for left in done_again.json)
-    assert objects(store) == there
+    assert set(there) <= set(objects(store)), "and a run that it had done, and not stored, is there"
 
 
 def await_(holds: Any) -> None:

@@ -59,7 +59,7 @@ def test_it_says_when_no_bug_breaks_one_and_as_what_one_is_found() -> None:
     entries = catalogue.entries()
     without = next(name for name, entry in entries.items() if not entry.bugs)
     assert "broken by no seeded bug yet" in words(krucible("explain", without).out)
-    assert "judged by checker observers, as C8" in words(krucible("explain", "C9").out)
+    assert "judged by checkers observers, reads, as C8" in words(krucible("explain", "C9").out)
 
 
 def test_several_are_explained_one_after_the_other_each_once() -> None:
