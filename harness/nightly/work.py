@@ -232,8 +232,8 @@ class Worker:
         if canary.live and canary.bug is None:
             self._keep(self._live_canary(canary))
             return
-        last: Line = {"t": "canary", "name": canary.name, "caught": False, "elapsed_s": 0.0}
-        last = {**last, "why": "no seed of its scenario was simulated"}
+        last: Line = {"t": "canary", "name": canary.name, "caught": False, "seed": None}
+        last = {**last, "elapsed_s": 0.0, "why": "no seed of its scenario was simulated"}
         hunt, limit_s = partial(sims.canary, canary), canary.budget_s
         if canary.bug is not None:
             play = player(self._program, self._store.root) if canary.live else simulated

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -576,6 +577,24 @@ def test_of_one_failure_only_so_many_runs_are_stored(
     (failing,) = told["failing"]
     assert failing["times"] > len(failing["runs"]) > 0
     assert len(failing["runs"]) <= 2
+
+
+def test_a_canary_without_time_for_a_seed_is_in_the_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(*_: object) -> Iterator[object]:
+        yield from ()
+
+    monkeypatch.setattr("harness.nightly.work.work_off", nothing)
+    canary = Canary(mutant="forgotten-vote", budget="1s")
+    wanted = msgspec.structs.replace(PLAN, budget="1s", sim=(), canary=(canary,))
+    book = Ledger(tmp_path)
+    book.add({"t": "begin", "first_seed": 1}, {"t": "spent", "entry": "sim:a", "s": 1.0})
+    Worker(wanted, book, Store(tmp_path), Program(()), lambda _: None).work()
+    book.close()
+    line = book.night.canaries[canary.name]
+    assert (line["caught"], line["seed"]) == (False, None)
+    assert line["why"] == "no seed of its scenario was simulated"
 
 
 def test_a_canary_that_was_not_caught_says_how_to_hunt_it() -> None:
