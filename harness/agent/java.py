@@ -39,7 +39,7 @@ def find_java(named: str | None, version_min: int) -> tuple[str, int]:
     """
     seen = []
     for java in [named] if named else _candidates():
-        version = _version(java)
+        version = java_version(java)
         if version is not None and version >= version_min:
             return java, version
         seen.append(f"{java} is {'no Java' if version is None else f'version {version}'}")
@@ -57,14 +57,20 @@ def _candidates() -> Iterator[str]:
     yield from map(str, sorted(_USUAL.glob("*/bin/java"), reverse=True))
 
 
-def _version(java: str) -> int | None:
+def java_version(java: str | Path) -> int | None:
+    """The major version that a ``java`` says it has; None when it does not run."""
     try:
         said = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=_ASK_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = _VERSION.search(said.stderr + said.stdout)
+    return version_in(said.stderr + said.stdout)
+
+
+def version_in(said: str) -> int | None:
+    """Find the major version in what ``java -version`` said; None: it says none."""
+    found = _VERSION.search(said)
     return int(found[1]) if found else None
 
 
@@ -104,11 +110,25 @@ def ask_jvm(pid: int, command: str, timeout_s: float) -> str:
     return text
 
 
+def request_of(command: str) -> bytes:
+    """Give the bytes that ask a JVM to do a command of jcmd's (version, operation, arguments)."""
+    return b"".join(part.encode() + b"\0" for part in ("1", "jcmd", command, "", ""))
+
+
+def handles_quit(pid: int) -> bool:
+    """Tell whether a JVM handles SIGQUIT already: before that, the signal would kill it.
+
+    Raises:
+        OSError: The process is gone.
+    """
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    caught = next((line.split()[1] for line in status if line.startswith("SigCgt:")), "0")
+    return bool(int(caught, 16) >> (signal.SIGQUIT - 1) & 1)
+
+
 def _wake(pid: int, path: Path, deadline: float) -> None:
     try:
-        status = Path(f"/proc/{pid}/status").read_text().splitlines()
-        caught = next((line.split()[1] for line in status if line.startswith("SigCgt:")), "0")
-        if not int(caught, 16) >> (signal.SIGQUIT - 1) & 1:  # the signal would kill it
+        if not handles_quit(pid):
             raise Refused(f"the JVM {pid} is still starting")
         trigger = Path(f"/proc/{pid}/cwd/.attach_pid{pid}")
         trigger.touch(mode=0o600)
@@ -131,7 +151,7 @@ def _exchange(path: Path, command: str, deadline: float) -> str:
     with socket.socket(socket.AF_UNIX) as jvm:
         jvm.settimeout(max(deadline - time.monotonic(), _POLL_S))
         jvm.connect(str(path))
-        jvm.sendall(b"".join(part.encode() + b"\0" for part in ("1", "jcmd", command, "", "")))
+        jvm.sendall(request_of(command))
         while data := jvm.recv(_ANSWER_BYTES_MAX):
             answer += data
             if len(answer) > _ANSWER_BYTES_MAX:

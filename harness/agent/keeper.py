@@ -21,6 +21,7 @@ from typing import Any
 from harness.agent import foreign, orders
 from harness.agent.firewall import Refused
 from harness.agent.session import SILENCE_S, Session
+from harness.agent.steps import take_all
 
 _HOLD_S = 5.0
 _LEAVE_S = 60.0  # for a node that was told to end in good order
@@ -47,7 +48,7 @@ def mend(
         run: Gives an order in the node's network.
 
     Returns:
-        What there was to undo, by name.
+        The result of each step that was taken, by its name.
     """
     steps: list[tuple[str, Callable[[], Any]]] = []
     if paused is not None:
@@ -56,16 +57,7 @@ def mend(
         steps.append(("chain", partial(_remove, target, chain, run)))
     if ended is not None:
         steps.append(("started", partial(_start_again, target, ended, surely=surely)))
-    done: dict[str, Any] = {}
-    problems = []
-    for name, step in steps:
-        try:
-            done[name] = step()
-        except (Refused, OSError, subprocess.SubprocessError) as error:
-            problems.append(str(error))
-    if problems:
-        raise Refused("; ".join(problems))
-    return done
+    return take_all(steps)
 
 
 def _start_again(target: Mapping[str, Any], who: Mapping[str, Any], *, surely: bool) -> bool:

@@ -31,6 +31,7 @@ from harness.agent.firewall import Refused, filter_problem, queue_problem, remov
 from harness.agent.netem import lacking, remove
 from harness.agent.processes import MARK_VARIABLE, Hands, Process, kill_marked, with_us
 from harness.agent.session import SILENCE_S, Session
+from harness.agent.steps import take_all
 
 # Commands that take their time, and nobody else should wait for.
 _SLOW = ("probe", "hands", "java", "lacking", "ask_jvm")
@@ -38,8 +39,6 @@ _SLOW = ("probe", "hands", "java", "lacking", "ask_jvm")
 
 def clean(folder: str, chain: str, mark: str, qdisc: int) -> dict[str, Any]:
     """Undo all that a run did here; each step is taken whatever becomes of the others."""
-    done: dict[str, Any] = {}
-    problems = []
     steps: tuple[tuple[str, Callable[[], int]], ...] = (
         ("killed", partial(kill_marked, mark)),
         ("clocks", partial(remove_clocks, folder)),
@@ -47,14 +46,7 @@ def clean(folder: str, chain: str, mark: str, qdisc: int) -> dict[str, Any]:
         ("qdiscs", partial(remove, qdisc)),
         ("folder", partial(remove_folder, folder, mark)),
     )
-    for name, step in steps:
-        try:
-            done[name] = step()
-        except (Refused, OSError, subprocess.SubprocessError) as error:
-            problems.append(str(error))
-    if problems:
-        raise Refused("; ".join(problems))
-    return done
+    return take_all(steps)
 
 
 class Supervisor:

@@ -39,8 +39,8 @@ class Pause(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class VoterChange:
-    """The outcome of a try to change the voters; not done: nobody may know whether it still is."""
+class Change:
+    """The outcome of a try to change voters or levels; not done: it may still come to be."""
 
     done: bool
     detail: str
@@ -55,18 +55,18 @@ class Members(Protocol):
         """The directory id (hex) of each voter by node, as the leader says; None without one."""
         ...
 
-    async def remove_voter(self, node: str, *, timeout_s: float) -> VoterChange:
+    async def remove_voter(self, node: str, *, timeout_s: float) -> Change:
         """Remove a node from the voters, whichever directory id it has there.
 
         Not while that could leave a cluster that never leads again, as the leader of two voters.
         """
         ...
 
-    async def add_voter(self, node: str, *, timeout_s: float) -> VoterChange:
+    async def add_voter(self, node: str, *, timeout_s: float) -> Change:
         """Add a node to the voters, with the directory id that its disk has now."""
         ...
 
-    async def await_address(self, node: str, *, timeout_s: float) -> VoterChange:
+    async def await_address(self, node: str, *, timeout_s: float) -> Change:
         """Wait until the committed voters have a node where it is now, or it is none of them."""
         ...
 
@@ -100,15 +100,6 @@ class Releases(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class LevelChange:
-    """The outcome of a try to finalise a level; not done: it may still come to be."""
-
-    done: bool
-    detail: str
-    tries: int = 1
-
-
 @runtime_checkable
 class Finalizes(Protocol):
     """A system whose cluster finalises levels of features, which all its nodes must know (KIP-584).
@@ -120,7 +111,7 @@ class Finalizes(Protocol):
         """The levels above those in force that each node knows with its release, by feature."""
         ...
 
-    async def finalize(self, feature: str, level: int, *, timeout_s: float) -> LevelChange:
+    async def finalize(self, feature: str, level: int, *, timeout_s: float) -> Change:
         """Raise a feature to a level of ``raisable``."""
         ...
 

@@ -81,7 +81,7 @@ class TopicClient(Protocol):
         ...
 
     async def describe_local(self, name: str) -> tuple[str, TopicView | None]:
-        """Which node was looked at, and what its own image shows of a topic."""
+        """Look at a topic in one node's own image; gives the node, and None where it has none."""
         ...
 
     async def close(self) -> None:

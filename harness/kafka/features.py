@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from itertools import cycle
 from random import Random
 from typing import Final
 
@@ -12,18 +13,18 @@ from kio.schema.api_versions.v3.response import ApiVersionsResponse
 from kio.schema.update_features.v1.request import FeatureUpdateKey, UpdateFeaturesRequest
 from kio.static.primitive import i8, i16
 
-from harness.contracts.abilities import LevelChange
+from harness.contracts.abilities import Change
 from harness.contracts.clients import Outcome
 from harness.contracts.environment import Address
 from harness.kafka import errors
 from harness.kafka.route import Cluster, NotController, Route, request
+from harness.kafka.tries import until_done
 from node.core.types import Endpoint
 from node.wire.errors import WireError
 from node.wire.network import Caller, Network
 
 _CLIENT: Final = "krucible"
 _UPGRADE: Final = 1  # KIP-778
-_PAUSE_S: Final = 0.2  # between two tries
 _TRY_S: Final = 1.0  # until then a try may begin: the node that it asks first may be down
 
 
@@ -50,7 +51,7 @@ async def finalized(
 
 async def raise_level(
     cluster: Cluster, feature: str, level: int, rng: Random, *, timeout_s: float
-) -> LevelChange:
+) -> Change:
     """UpdateFeatures at the active controller, again and again until it says yes or time is up.
 
     Args:
@@ -61,23 +62,23 @@ async def raise_level(
         timeout_s: No try begins after it.
     """
     loop = asyncio.get_running_loop()
-    by_s, tries = loop.time() + timeout_s, 0
+    by_s = loop.time() + timeout_s
     homes = list(cluster.addresses)
     rng.shuffle(homes)
-    while True:
-        route = Route(cluster, homes[tries % len(homes)])
-        tries += 1
+    turns = cycle(homes)
+
+    async def attempt() -> Change:
+        route = Route(cluster, next(turns))
         try:
             try_by_s = min(by_s, loop.time() + _TRY_S)
             await route.at_controller(lambda to: _update(to, feature, level), try_by_s)
         except Outcome as outcome:
-            if loop.time() + _PAUSE_S >= by_s:
-                return LevelChange(done=False, detail=outcome.error, tries=tries)
-        else:
-            return LevelChange(done=True, detail="committed", tries=tries)
+            return Change(done=False, detail=outcome.error)
         finally:
             route.close()
-        await asyncio.sleep(_PAUSE_S)
+        return Change(done=True, detail="committed")
+
+    return await until_done(attempt, timeout_s)
 
 
 async def _update(connection: Caller, feature: str, level: int) -> None:

@@ -70,7 +70,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a cluster has told of itself."""
+    """A cluster as its nodes describe it."""
 
     cluster_id: str
     places: tuple[Place, ...]  # voters first, each group by id
@@ -139,13 +139,9 @@ async def survey(
 
 
 async def under_replicated(address: Address, network: Network, *, timeout_s: float) -> int | None:
-    """How many partitions have replicas that are not in sync, by a broker; None: no answer."""
-    asked = MetadataRequest(
-        topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False
-    )
-    try:
-        answer = await _ask(asked, address, network, timeout_s)
-    except WireError:
+    """Ask a broker how many partitions have replicas out of sync; None: no answer."""
+    answer = await _all_topics(address, network, timeout_s)
+    if answer is None:
         return None
     partitions = [each for topic in answer.topics for each in topic.partitions]
     return sum(len(each.isr_nodes) < len(each.replica_nodes) for each in partitions)
@@ -155,15 +151,21 @@ async def topics_of(
     prefix: str, address: Address, network: Network, *, timeout_s: float
 ) -> list[str] | None:
     """The names of topics that begin so, by a broker; None when it does not answer."""
+    answer = await _all_topics(address, network, timeout_s)
+    if answer is None:
+        return None
+    names = [str(topic.name) for topic in answer.topics if topic.name is not None]
+    return sorted(name for name in names if name.startswith(prefix))
+
+
+async def _all_topics(address: Address, network: Network, timeout_s: float) -> Any | None:
     asked = MetadataRequest(
         topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False
     )
     try:
-        answer = await _ask(asked, address, network, timeout_s)
+        return await _ask(asked, address, network, timeout_s)
     except WireError:
         return None
-    names = [str(topic.name) for topic in answer.topics if topic.name is not None]
-    return sorted(name for name in names if name.startswith(prefix))
 
 
 async def _described(

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
-
-from harness.contracts.abilities import VoterChange
+from harness.contracts.abilities import Change
 from harness.contracts.environment import Address
 from harness.kafka.quorum import QuorumView
 from node.core.messages import AddVoterRequest, Error, RemoveVoterRequest, VoterChangeResponse
@@ -16,7 +12,6 @@ from node.wire.errors import WireError
 from node.wire.network import Network
 
 REQUEST_TIMEOUT_S = 2.5
-PAUSE_S = 0.1  # between two tries
 
 
 class Seen:
@@ -47,7 +42,7 @@ async def ask(
     network: Network,
     *,
     older: bool = False,
-) -> VoterChange:
+) -> Change:
     """One request to the leader at ``address``; it answers when the change is committed.
 
     ``older``: it may not speak our versions, so it is asked which before.
@@ -57,32 +52,17 @@ async def ask(
             Endpoint(address.host, address.port), timeout_s=REQUEST_TIMEOUT_S
         )
     except WireError as error:
-        return VoterChange(done=False, detail=str(error))
+        return Change(done=False, detail=str(error))
     try:
         peer = await connection.negotiate(REQUEST_TIMEOUT_S) if older else None
         wire = codec.request_to_wire(request, codec.version_for(request, peer))
         entity = await connection.request(wire, timeout_s=REQUEST_TIMEOUT_S)
         response = codec.response_from_wire(entity, request)
     except WireError as error:
-        return VoterChange(done=False, detail=str(error))
+        return Change(done=False, detail=str(error))
     finally:
         connection.close()
     assert isinstance(response, VoterChangeResponse)  # noqa: S101 - the answer to that request
     if response.error is Error.NONE:
-        return VoterChange(done=True, detail="committed")
-    return VoterChange(done=False, detail=f"{response.error.name}: {response.message}")
-
-
-async def until_done(
-    attempt: Callable[[], Awaitable[VoterChange]], timeout_s: float
-) -> VoterChange:
-    """Try again until it is done or the time is up; gives the last try, and how many there were."""
-    loop = asyncio.get_running_loop()
-    deadline_s = loop.time() + timeout_s
-    tries = 1
-    while True:
-        change = await attempt()
-        if change.done or loop.time() + PAUSE_S >= deadline_s:
-            return replace(change, tries=tries)
-        tries += 1
-        await asyncio.sleep(PAUSE_S)
+        return Change(done=True, detail="committed")
+    return Change(done=False, detail=f"{response.error.name}: {response.message}")

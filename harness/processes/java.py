@@ -1,32 +1,11 @@
-"""Finds the version of a ``java``, and the folders that it consists of."""
+"""Finds the folders that a ``java`` consists of."""
 
 from __future__ import annotations
 
-import re
-import subprocess
 from pathlib import Path
 from typing import Final
 
-_VERSION: Final = re.compile(r'version "(\d+)')
-_ASK_TIMEOUT_S: Final = 15.0
 _TOP: Final = 2  # parts of a path such as /etc
-
-
-def java_version(java: Path) -> int | None:
-    """The major version that a ``java`` says it has, None when it does not run."""
-    try:
-        said = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, timeout=_ASK_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return version_in(said.stderr + said.stdout)
-
-
-def version_in(said: str) -> int | None:
-    """Find the major version in what ``java -version`` said; None: it says none."""
-    match = _VERSION.search(said)
-    return int(match[1]) if match else None
 
 
 def java_folders(java: Path) -> tuple[Path, ...]:

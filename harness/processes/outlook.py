@@ -1,4 +1,4 @@
-"""How many simulations this process is to make, for whoever prepares otherwise for one or many.
+"""Keeps how many simulations this process will make, so that a JVM can prepare for few or many.
 
 A virtual machine that compiles its code well earns that back only in many.
 """

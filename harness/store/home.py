@@ -1,7 +1,7 @@
 """The place where the runs of a store lie for good: a folder, or a bucket of objects.
 
-Whatever works with runs works in a folder. Where they lie elsewhere, that folder is a copy for the
-time of a command (``harness.store.remote``), and a mark in it says what it is a copy of: processes
+Commands work with runs in a folder. Where runs lie elsewhere, that folder is a copy for the time
+of a command (``harness.store.remote``), and a mark in it says what it is a copy of: processes
 that are begun with the folder tell of the runs by their real names.
 """
 

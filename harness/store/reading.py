@@ -128,7 +128,7 @@ def open_run(path: Path) -> StoredFiles:
     """
     run = RunDir(path)
     spec = load_spec(run.spec)
-    voters, observers = _nodes(spec)
+    voters, observers = spec.voter_names, spec.observer_names
     return StoredFiles(
         spec=spec,
         history=OpsFile(run.history),
@@ -176,12 +176,6 @@ def _per_node(folder: Path, suffix: str, read: Callable[[Path], T]) -> dict[str,
     """Tell what ``read`` makes of each node's file, n2 before n10."""
     files = sorted(folder.glob(f"*{suffix}"), key=lambda p: (len(p.name), p.name))
     return {p.name.removesuffix(suffix): read(p) for p in files}
-
-
-def _nodes(spec: RunSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of voters, and of observers."""
-    names = tuple(f"n{i + 1}" for i in range(spec.voters + spec.observers))
-    return names[: spec.voters], names[spec.voters :]
 
 
 def _text_lines(path: Path) -> tuple[str, ...]:
@@ -262,7 +256,7 @@ class _Loading:
         """Read the whole run."""
         run, tell = self._run, self._warnings.append
         spec = load_spec(run.spec)
-        voters, observers = _nodes(spec)
+        voters, observers = spec.voter_names, spec.observer_names
         data = RunData(
             spec=spec,
             history=self._history(),

@@ -138,10 +138,8 @@ class AtomSystem:
         self, spec: RunSpec, environment: Environment | None, run_dir: RunDir | None
     ) -> None:
         del environment, run_dir  # it runs in the harness and leaves nothing behind
-        names = tuple(f"n{i + 1}" for i in range(spec.voters + spec.observers))
-        self.nodes = names
-        self.voters = names[: spec.voters]
-        self.observers = names[spec.voters :]
+        self.voters, self.observers = spec.voter_names, spec.observer_names
+        self.nodes = self.voters + self.observers
         settings = AtomSettings.parse(spec.settings)
         self._state = _State(settings, seeds.split(spec.seed, "atom"))
 

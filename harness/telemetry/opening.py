@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from harness.errors import UsageError
 from harness.spec import RunSpec
@@ -18,40 +18,29 @@ if TYPE_CHECKING:
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 OFF: Final = "OTEL_SDK_DISABLED"
 Say = Callable[[str], None]  # takes a line for people
+M = TypeVar("M", bound="RunMetrics | NightMetrics")
 
 
-@contextmanager
-def run_metrics(where: str | None, say: Say) -> Iterator[RunMetrics | None]:
+def run_metrics(where: str | None, say: Say) -> AbstractContextManager[RunMetrics | None]:
     """Serve the metrics of a run at ``[HOST:]PORT``; None: of nobody. Raises UsageError."""
-    if where is None:
-        yield None
-        return
-    address = parse(where)
-    try:
-        from harness.telemetry.metrics import RunMetrics, served  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise _lacks(error) from error
-    metrics = RunMetrics()
-    with served(metrics.registry, address) as url:
-        say(f"metrics: {url}")
-        yield metrics
+
+    def make() -> RunMetrics:
+        from harness.telemetry.metrics import RunMetrics  # noqa: PLC0415 - an extra
+
+        return RunMetrics()
+
+    return _served(where, make, say)
 
 
-@contextmanager
-def night_metrics(where: str | None, say: Say) -> Iterator[NightMetrics | None]:
+def night_metrics(where: str | None, say: Say) -> AbstractContextManager[NightMetrics | None]:
     """Serve the metrics of a night, as ``run_metrics``."""
-    if where is None:
-        yield None
-        return
-    address = parse(where)
-    try:
-        from harness.telemetry.metrics import NightMetrics, served  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise _lacks(error) from error
-    metrics = NightMetrics()
-    with served(metrics.registry, address) as url:
-        say(f"metrics: {url}")
-        yield metrics
+
+    def make() -> NightMetrics:
+        from harness.telemetry.metrics import NightMetrics  # noqa: PLC0415 - an extra
+
+        return NightMetrics()
+
+    return _served(where, make, say)
 
 
 @contextmanager
@@ -85,5 +74,21 @@ def spans_of(spec: RunSpec, run_id: str, say: Say) -> Iterator[Spans | None]:
             say(f"note: {lost}")
 
 
-def _lacks(error: ModuleNotFoundError) -> UsageError:
-    return UsageError(f"--metrics needs {error.name}: install krucible with its extra [metrics]")
+@contextmanager
+def _served(where: str | None, make: Callable[[], M], say: Say) -> Iterator[M | None]:
+    """Serve what is made while the block lasts; nothing is made without a place for it."""
+    if where is None:
+        yield None
+        return
+    address = parse(where)
+    try:
+        metrics = make()
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"--metrics needs {error.name}: install krucible with its extra [metrics]"
+        ) from error
+    from harness.telemetry.metrics import served  # noqa: PLC0415 - the extra is there
+
+    with served(metrics.registry, address) as url:
+        say(f"metrics: {url}")
+        yield metrics

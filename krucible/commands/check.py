@@ -153,7 +153,7 @@ def _local(path: str) -> Path:
 
 
 def _name(path: Path) -> str:
-    """What is told of a path: the address of a run in object storage."""
+    """Name a path for people: a run in object storage by its address there."""
     return str(path) if home_of(path.absolute().parents[1]) is None else RunDir(path).told
 
 

@@ -116,7 +116,7 @@ def _work(plan: Plan, book: Ledger, store: Store, tell: Tell, master: str | None
 
 
 def _tell(screen: _Screen, metrics: NightMetrics | None) -> Tell:
-    """Who is told of each line of the ledger."""
+    """Tell the screen, and the metrics if there are any, of each line of the ledger."""
     if metrics is None:
         return screen.tell
 

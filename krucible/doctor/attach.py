@@ -110,7 +110,7 @@ async def _answers(title: str, address: Address) -> Finding:
 
 
 async def _begin(name: str, reach: Reach) -> dict[str, Any]:
-    """What a keeper says that it could do there; it is gone again."""
+    """Start a keeper, ask it what it could do there, and end it."""
     hand, _ = await keeper(reach, lambda _state: None, f"{name} ({reach})")
     try:
         begun = await hand.call("begin", target=reach.target(), silence_s=SILENCE_S)

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from harness.contracts.abilities import VoterChange
+from harness.contracts.abilities import Change
 from harness.kafka import voters as kraft_voters
 from harness.kafka.quorum import QuorumView, ask
 from harness.spec import RunSpec
@@ -40,7 +40,7 @@ async def look(scene: LiveScene, node: str) -> QuorumView | None:
     return await ask(where.addresses[node], where.network, timeout_s=2.0)
 
 
-async def remove(scene: LiveScene, leader: str) -> VoterChange:
+async def remove(scene: LiveScene, leader: str) -> Change:
     """What ``remove_voter`` of our systems declines to do."""
     keys, where = await scene.system.voter_keys(), scene.system.cluster()
     assert keys is not None

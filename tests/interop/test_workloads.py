@@ -100,20 +100,20 @@ def test_a_changed_read_is_invalid(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("workload", ["register", "list-append", "membership"])
-def test_controllers_alone_serve_it(workload: str, kafka: KafkaDist, tmp_path: Path) -> None:
-    """The harness plays the broker that takes the topics."""
+@pytest.mark.parametrize(
+    ("workload", "brokers"),
+    [
+        ("register", 0),  # the harness plays the broker that takes the topics
+        ("list-append", 0),
+        ("membership", 0),
+        ("topics", 2),
+        ("list-append", 2),
+        ("observers", 2),
+    ],
+)
+def test_it_is_served(workload: str, brokers: int, kafka: KafkaDist, tmp_path: Path) -> None:
     assert kafka.archive.is_file()
-    done, run = played(workload, tmp_path, "--observers", 0, "--time-limit", 30)
-    assert done.code == 0, done.out + done.err
-    assert judged(run)["reads"]["checked"]["C8"] > 20
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("workload", ["topics", "list-append", "observers"])
-def test_brokers_serve_it(workload: str, kafka: KafkaDist, tmp_path: Path) -> None:
-    assert kafka.archive.is_file()
-    done, run = played(workload, tmp_path, "--observers", 2, "--time-limit", 30)
+    done, run = played(workload, tmp_path, "--observers", brokers, "--time-limit", 30)
     assert done.code == 0, done.out + done.err
     assert judged(run)["reads"]["checked"]["C8"] > 20
 

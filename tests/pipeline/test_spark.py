@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.processes.java import java_version
+from harness.agent.java import java_version
 from pipeline.spark import java_home
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -63,7 +63,7 @@ class Reach:
         return bool(self.start) or self.unit is not None or self.container is not None
 
     def target(self) -> dict[str, Any]:
-        """What the agent on its host takes for the node; JSON."""
+        """Describe the node to the agent on its host; JSON."""
         told = {way: getattr(self, way) for way in WAYS if getattr(self, way) is not None}
         return {**told, **({"start": list(self.start)} if self.start else {})}
 
@@ -83,7 +83,7 @@ class Radius:
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """What ends a run at once; times in seconds, None: never."""
+    """The guard ends a run that breaks one of these limits; in seconds, None: no limit."""
 
     no_leader_s: float | None = 15.0
     under_replicated_s: float | None = 30.0
@@ -110,7 +110,7 @@ class AttachFile:
         return frozenset().union(*(reach.allow for reach in self.nodes.values()))
 
     def told(self) -> dict[str, Any]:
-        """What the file says, without how to log in; JSON, for the run's folder."""
+        """Give what the file says, but not how to log in; JSON, for the run's folder."""
         return {
             "file": self.path.name,
             "system": self.system,

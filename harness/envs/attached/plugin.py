@@ -63,7 +63,7 @@ def attach_file() -> AttachFile:
 
 
 def allowed_nemeses(file: AttachFile) -> list[str]:
-    """What ``--nemesis`` may say of a cluster with such a file."""
+    """List the names that ``--nemesis`` takes for a cluster with such a file."""
     return [name for name in FAMILIES if name in file.allowed]
 
 
@@ -134,7 +134,7 @@ class AttachedHosts:
 
     @property
     def guards(self) -> Guards:
-        """What ends a run."""
+        """The limits that the guard holds the cluster to."""
         return self._file.guards
 
     @property
@@ -286,15 +286,15 @@ class AttachedHosts:
     # ------------------------------------------------------------------ where things are
 
     def bind_address(self, node: str) -> Address:
-        """Where the node is asked."""
+        """Give the node's own address."""
         return known(self._places, node)[1]
 
     def address(self, node: str) -> Address:
-        """Where the node is asked: nothing is in between."""
+        """Give the node's own address: nothing of ours is in between."""
         return self.bind_address(node)
 
     def client_source(self) -> str | None:
-        """Whichever of this machine leads to the cluster."""
+        """Let the kernel choose the address that clients connect from."""
         return None
 
     async def ask(self, node: str, *, timeout_s: float) -> tuple[bool, str, float]:

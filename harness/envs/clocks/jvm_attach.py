@@ -16,6 +16,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
+from harness.agent.java import handles_quit, request_of
 from harness.errors import EnvError
 from harness.processes.procfs import PROC, ProcessId, send_signal
 
@@ -48,11 +49,9 @@ def trigger_in(folder: Path, pid: int) -> Path:
 def is_up(pid: int) -> bool:
     """Tell whether the JVM handles SIGQUIT already; before that, the signal would kill it."""
     try:
-        lines = (PROC / str(pid) / "status").read_text().splitlines()
+        return handles_quit(pid)
     except OSError:
         return False
-    caught = next((line.split()[1] for line in lines if line.startswith("SigCgt:")), "0")
-    return bool(int(caught, 16) >> (signal.SIGQUIT - 1) & 1)
 
 
 async def ask(jvm: ProcessId, command: str, *, timeout_s: float) -> str:
@@ -111,7 +110,7 @@ async def _wake(jvm: ProcessId, trigger: Path, path: Path) -> None:
 async def _exchange(path: Path, command: str) -> str:
     reader, writer = await asyncio.open_unix_connection(path)
     try:
-        writer.write(b"".join(part.encode() + b"\0" for part in ("1", "jcmd", command, "", "")))
+        writer.write(request_of(command))
         await writer.drain()
         answer = bytearray()
         while data := await reader.read(ANSWER_BYTES_MAX):

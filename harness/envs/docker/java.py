@@ -1,7 +1,7 @@
 """JVMs in containers: this host's Java and jars, mounted into them, or those of an image.
 
-Which of the two is the run's to say (``JavaProgram.image``). Either is tried once, in a container
-that ends at once, so that what cannot run says so before any node starts.
+``JavaProgram.image`` says which of the two a run takes. A container that ends at once tries it, so
+that a Java which cannot run is told before any node starts.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from harness.agent.java import version_in
 from harness.contracts.hosts import JavaProgram
 from harness.envs.docker.config import mount
 from harness.envs.docker.engine import Engine
 from harness.envs.docker.image import FAKETIME
 from harness.errors import EnvError
-from harness.processes.java import java_folders, version_in
+from harness.processes.java import java_folders
 
 _IN_IMAGE: Final = "java"  # on the path of the image
 _TRY: Final = """\

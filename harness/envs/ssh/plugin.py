@@ -282,7 +282,7 @@ class Ssh:
         return self._place(node).address
 
     def client_source(self) -> str | None:
-        """Whichever of this machine leads to the hosts."""
+        """Let the kernel choose the address that clients connect from."""
         return None
 
     async def ask(self, node: str, *, timeout_s: float) -> tuple[bool, str, float]:

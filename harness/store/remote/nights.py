@@ -1,4 +1,4 @@
-"""What nights leave beside their runs, and pages on all runs: files that are put when they change.
+"""Stores a night's ledger and pages beside the runs: each file is put again when it has changed.
 
 The ledger of a night grows while it works. It is put whole, now and then, so that another machine
 can continue the night: what is not in it is done again. It is never put over one that went another

@@ -108,5 +108,5 @@ def check_settings(settings: Mapping[str, str]) -> None:
 
 
 def addresses(places: Mapping[str, Place]) -> dict[str, Address]:
-    """Where each node is asked."""
+    """Give the address of each node."""
     return {name: place.address for name, place in places.items()}

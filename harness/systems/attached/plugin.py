@@ -79,10 +79,8 @@ class Attached:
 
     def __init__(self, spec: RunSpec, environment: Environment, run_dir: RunDir) -> None:
         """Name the nodes; nobody is asked for anything yet."""
-        count = spec.voters + spec.observers
-        self.nodes = tuple(f"n{i}" for i in range(1, count + 1))
-        self.voters = self.nodes[: spec.voters]
-        self.observers = self.nodes[spec.voters :]
+        self.voters, self.observers = spec.voter_names, spec.observer_names
+        self.nodes = self.voters + self.observers
         self._spec = spec
         self._run_dir = run_dir
         self._roles: dict[str, Role] = {}

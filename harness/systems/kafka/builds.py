@@ -1,6 +1,6 @@
-"""What the processes of a run are made of: each release of it, with its agent, and what it says.
+"""``fetch_builds`` gets the releases that a run starts, each with its agent.
 
-A process says itself of which release it is: Kafka's ``AppInfoParser`` writes it into its log.
+``said_release`` reads which release a process says it is: Kafka's ``AppInfoParser`` logs that.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.processes.java import java_version
+from harness.agent.java import java_version
 from harness.systems.kafka.releases import DEFAULT, Release, line_of
 
 LOG4J_VERSION = "2.24.3"

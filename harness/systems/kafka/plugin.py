@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from harness import seeds
-from harness.contracts.abilities import Finalizes, LevelChange, Releases, Topics
+from harness.contracts.abilities import Change, Finalizes, Releases, Topics
 from harness.contracts.clients import Outcome, RegisterClient, TopicClient
 from harness.contracts.environment import Environment
 from harness.contracts.hosts import AsksJvms, BringsJava, MountsDisks
@@ -406,7 +406,7 @@ class Kafka(KraftNodes):
             raise EnvError(f"{node} runs, and keeps its release")
         self._installed[node] = release
 
-    async def finalize(self, feature: str, level: int, *, timeout_s: float) -> LevelChange:
+    async def finalize(self, feature: str, level: int, *, timeout_s: float) -> Change:
         """As any; controllers that are simulated are registered before."""
         if isinstance(self._env, Sim):
             by_s = asyncio.get_running_loop().time() + timeout_s / 2
@@ -416,7 +416,7 @@ class Kafka(KraftNodes):
             try:
                 await register_controllers(self.cluster(), known, rng, by_s)
             except Outcome as outcome:
-                return LevelChange(done=False, detail=f"not registered: {outcome.error}")
+                return Change(done=False, detail=f"not registered: {outcome.error}")
         return await super().finalize(feature, level, timeout_s=timeout_s)
 
     async def finalized(self, node: str) -> Mapping[str, int] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from harness.contracts.abilities import LevelChange
+from harness.contracts.abilities import Change
 from harness.errors import EnvError, UsageError
 from node.metadata.features import (
     FEATURES,
@@ -76,7 +76,7 @@ class Levels:
             raise EnvError(f"{feature} cannot be raised to {level} now")
         self._asked[feature] = max(level, self._asked[feature])
 
-    def told(self, feature: str, level: int, change: LevelChange) -> None:
+    def told(self, feature: str, level: int, change: Change) -> None:
         """The answer has come."""
         if change.done:
             self._done[feature] = max(level, self._done[feature])

@@ -12,7 +12,7 @@ from typing import ClassVar
 from uuid import UUID
 
 from harness import seeds
-from harness.contracts.abilities import Finalizes, LevelChange, Members, VoterChange
+from harness.contracts.abilities import Change, Finalizes, Members
 from harness.contracts.environment import Address, Environment
 from harness.contracts.evidence import LogBatch, LogSnapshot
 from harness.contracts.hosts import LosesDisks
@@ -22,6 +22,7 @@ from harness.kafka import voters
 from harness.kafka.features import finalized, raise_level
 from harness.kafka.quorum import QuorumView, ask
 from harness.kafka.route import CONNECT_TIMEOUT_S, Cluster
+from harness.kafka.tries import until_done
 from harness.spec import RunSpec
 from harness.store.folder import RunDir
 from harness.systems.kraft.sites import Site, site_of
@@ -110,10 +111,8 @@ class KraftNodes:
 
     def __init__(self, spec: RunSpec, environment: Environment, run_dir: RunDir) -> None:
         """Name the nodes; nothing is started."""
-        count = spec.voters + spec.observers
-        self.nodes = tuple(f"n{i}" for i in range(1, count + 1))
-        self.voters = self.nodes[: spec.voters]
-        self.observers = self.nodes[spec.voters :]
+        self.voters, self.observers = spec.voter_names, spec.observer_names
+        self.nodes = self.voters + self.observers
         self._spec = spec
         self._env = environment
         self._run_dir = run_dir
@@ -258,7 +257,7 @@ class KraftNodes:
             names[key.id]: key.directory_id.hex if key.directory_id else "" for key in view.voters
         }
 
-    async def remove_voter(self, node: str, *, timeout_s: float) -> VoterChange:
+    async def remove_voter(self, node: str, *, timeout_s: float) -> Change:
         """RemoveRaftVoter, until it is no voter by a set that is committed.
 
         Never of the leader of two voters: should it stop leading before the other one has the
@@ -267,23 +266,23 @@ class KraftNodes:
         """
         seen = voters.Seen()
 
-        async def attempt() -> VoterChange:
+        async def attempt() -> Change:
             view = await self._quorum(timeout_s=LEADER_TIMEOUT_S)
             leader = None if view is None else self._name_of(view.leader_id)
             if view is None or leader is None:
-                return VoterChange(done=False, detail="there is no leader")
+                return Change(done=False, detail="there is no leader")
             key = next((k for k in view.voters if k.id == self._node[node].id), None)
             if key is None:
                 return self._as_told(view, seen, "no voter")
             seen.other()
             if leader == node and len(view.voters) == 2:  # noqa: PLR2004 - the smallest quorum
-                return VoterChange(done=False, detail="it leads only two voters, which need both")
+                return Change(done=False, detail="it leads only two voters, which need both")
             request = RemoveVoterRequest(key, CLUSTER_ID)
             return await self._ask(request, leader)
 
-        return await voters.until_done(attempt, timeout_s)
+        return await until_done(attempt, timeout_s)
 
-    async def add_voter(self, node: str, *, timeout_s: float) -> VoterChange:
+    async def add_voter(self, node: str, *, timeout_s: float) -> Change:
         """AddRaftVoter, until it is a voter by a set that is committed."""
         seen = voters.Seen()
         own, at = self._node[node], self._env.address(node)
@@ -291,46 +290,44 @@ class KraftNodes:
         listeners = (Listener("CONTROLLER", Endpoint(at.host, at.port)),)
         request = AddVoterRequest(key, listeners, timeout_ms=2000, cluster_id=CLUSTER_ID)
 
-        async def attempt() -> VoterChange:
+        async def attempt() -> Change:
             view = await self._quorum(timeout_s=LEADER_TIMEOUT_S)
             leader = None if view is None else self._name_of(view.leader_id)
             if view is None or leader is None:
-                return VoterChange(done=False, detail="there is no leader")
+                return Change(done=False, detail="there is no leader")
             if key in view.voters:
                 return self._as_told(view, seen, "a voter")
             seen.other()
             return await self._ask(request, leader)
 
-        return await voters.until_done(attempt, timeout_s)
+        return await until_done(attempt, timeout_s)
 
-    async def await_address(self, node: str, *, timeout_s: float) -> VoterChange:
+    async def await_address(self, node: str, *, timeout_s: float) -> Change:
         """Wait until a committed voter set has the address that the node sent (UpdateRaftVoter)."""
         seen = voters.Seen()
         own, at = self._node[node].id, self._env.address(node)
 
-        async def attempt() -> VoterChange:
+        async def attempt() -> Change:
             view = await self._quorum(timeout_s=LEADER_TIMEOUT_S)
             if view is None:
-                return VoterChange(done=False, detail="there is no leader")
+                return Change(done=False, detail="there is no leader")
             if all(key.id != own for key in view.voters):
                 return self._as_told(view, seen, "no voter")
             if Endpoint(at.host, at.port) in view.endpoints.get(own, frozenset()):
                 return self._as_told(view, seen, f"a voter at {at}")
             seen.other()
             known = ", ".join(sorted(map(str, view.endpoints.get(own, ()))))
-            return VoterChange(done=False, detail=f"the leader has it at {known}, it is at {at}")
+            return Change(done=False, detail=f"the leader has it at {known}, it is at {at}")
 
-        return await voters.until_done(attempt, timeout_s)
+        return await until_done(attempt, timeout_s)
 
     @staticmethod
-    def _as_told(view: QuorumView, seen: voters.Seen, what: str) -> VoterChange:
+    def _as_told(view: QuorumView, seen: voters.Seen, what: str) -> Change:
         if seen.is_committed(view):
-            return VoterChange(done=True, detail=f"it is {what}")
-        return VoterChange(
-            done=False, detail=f"it is {what} in a voter set that is not committed yet"
-        )
+            return Change(done=True, detail=f"it is {what}")
+        return Change(done=False, detail=f"it is {what} in a voter set that is not committed yet")
 
-    async def _ask(self, request: AddVoterRequest | RemoveVoterRequest, at: str) -> VoterChange:
+    async def _ask(self, request: AddVoterRequest | RemoveVoterRequest, at: str) -> Change:
         address, network = self._env.address(at), self._site.network()
         return await voters.ask(request, address, network, older=self.older)
 
@@ -366,7 +363,7 @@ class KraftNodes:
         """Tell what may be raised, and how far."""
         return self._levels.raisable(map(self.known_levels, self.nodes))
 
-    async def finalize(self, feature: str, level: int, *, timeout_s: float) -> LevelChange:
+    async def finalize(self, feature: str, level: int, *, timeout_s: float) -> Change:
         """UpdateFeatures, until it is committed."""
         self._levels.ask(feature, level, map(self.known_levels, self.nodes))
         rng = seeds.rng(self._spec.seed, "finalize", feature, level)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.agent.firewall import Refused
-from harness.agent.java import ask_jvm, find_java, lacking
+from harness.agent.java import ask_jvm, find_java, lacking, version_in
 
 
 def a_java(folder: Path, version: str) -> str:
@@ -43,3 +43,15 @@ def test_files_are_there_only_with_the_same_content(tmp_path: Path) -> None:
 def test_a_process_that_handles_no_sigquit_is_not_sent_it() -> None:
     with pytest.raises(Refused, match="is still starting"):
         ask_jvm(os.getpid(), "VM.uptime -date", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime', 17),
+        ('java version "21" 2023-09-19 LTS', 21),
+        ("sh: 1: java: not found", None),
+    ],
+)
+def test_a_java_says_its_version(said: str, version: int | None) -> None:
+    assert version_in(said) == version

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from harness.processes.java import java_folders, version_in
+from harness.processes.java import java_folders
 
 
 def test_a_java_consists_of_its_home_and_of_what_links_in_it_lead_to(tmp_path: Path) -> None:
@@ -23,15 +21,3 @@ def test_a_java_consists_of_its_home_and_of_what_links_in_it_lead_to(tmp_path: P
     (home / "lib" / "top").symlink_to("/etc/passwd")
     (tmp_path / "java").symlink_to(home / "bin" / "java")
     assert java_folders(tmp_path / "java") == (etc, home)
-
-
-@pytest.mark.parametrize(
-    ("said", "version"),
-    [
-        ('openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime', 17),
-        ('java version "21" 2023-09-19 LTS', 21),
-        ("sh: 1: java: not found", None),
-    ],
-)
-def test_a_java_says_its_version(said: str, version: int | None) -> None:
-    assert version_in(said) == version

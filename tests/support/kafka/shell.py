@@ -26,7 +26,7 @@ class _Shell(NamedTuple):
     out: Path
 
     def answers(self) -> list[str]:
-        """What stands between prompts, the words of the start first and all that is whole."""
+        """Split what it printed at its prompts; the words of its start come first."""
         return self.out.read_text(encoding="utf-8").split(_PROMPT)[:-1]
 
     def await_answers(self, count: int, timeout_s: float) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.contracts.abilities import LevelChange
+from harness.contracts.abilities import Change
 from harness.errors import EnvError
 from harness.systems.nodes.levels import Levels
 
@@ -27,9 +27,9 @@ def test_once_a_level_was_asked_for_no_node_is_permitted_that_does_not_know_it()
     levels.ask(A, 25, known)
     assert not levels.permits({A: 24}), "nobody knows whether it will be done"
     assert levels.permits({A: 25, B: 1})
-    levels.told(A, 25, LevelChange(done=False, detail="timed-out"))
+    levels.told(A, 25, Change(done=False, detail="timed-out"))
     assert levels.raisable(known) == {A: (22, 23, 24, 25, 26, 27)}, "it may be asked for again"
     levels.ask(A, 23, known)
-    levels.told(A, 23, LevelChange(done=True, detail="committed"))
+    levels.told(A, 23, Change(done=True, detail="committed"))
     assert levels.raisable(known) == {A: (24, 25, 26, 27)}
     assert not levels.permits({A: 23}), "the first request may still be carried out"
