@@ -30,13 +30,13 @@ C2 = Meaning(
     title="no fenced broker in sync",
     promise=(
         "No broker that is fenced or shutting down becomes the leader of a partition or joins an "
-        "ISR."
+        "ISR. Who registers with a new process is in no ISR beside others."
     ),
     why=(
         "Clients of such a partition are sent to a broker that does not serve them. Producers with "
         "acks=all wait, or count on a copy that nobody writes."
     ),
-    source="KIP-841; ReplicationControlManager; KAFKA-13916",
+    source="KIP-841; KIP-903; ReplicationControlManager; KAFKA-13916",
 )
 C11 = Meaning(
     "C11",
@@ -73,6 +73,7 @@ class MetadataWalk:
         self._registered: dict[int, tuple[int, str]] = {}  # broker and incarnation by epoch
         self._before: dict[Partition, PartitionState | None] = {}  # of those that a batch changes
         self._fenced: set[int] = set()  # brokers that a batch may have fenced
+        self._fresh: set[int] = set()  # brokers of which a batch registers a new incarnation
         self._begin, self._end = 0, 0
 
     def begin(self, snapshot: LogSnapshot) -> None:
@@ -124,7 +125,7 @@ class MetadataWalk:
         return found
 
     def _batch(self, batch: LogBatch) -> Iterator[Anomaly]:
-        self._before, self._fenced = {}, set()
+        self._before, self._fenced, self._fresh = {}, set(), set()
         yield from self._let_go.before(batch.last, self._image, self._shutting_down)
         for place, each in enumerate(() if batch.control else batch.records):
             offset = each.get("offset", batch.base + place)
@@ -140,7 +141,10 @@ class MetadataWalk:
         yield from self._whole_topics(batch)
 
     def _whole_topics(self, batch: LogBatch) -> Iterator[Anomaly]:
-        """A topic comes with all its partitions, in one batch or transaction (KAFKA-12376)."""
+        """A topic comes with all its partitions, in one batch or transaction (KAFKA-12376).
+
+        How many these are only its create tells; here they are numbered without a gap.
+        """
         for each in () if batch.control else batch.records:
             if each["type"] != s.TopicRecord.__name__:
                 continue
@@ -152,6 +156,12 @@ class MetadataWalk:
                     "S19",
                     f"topic {name} was created in the batch {batch.base}..{batch.last} without"
                     " a partition: its records were not written as one",
+                )
+            elif topic is not None and max(topic.partitions) >= len(topic.partitions):
+                yield Anomaly(
+                    "S19",
+                    f"topic {name} was created in the batch {batch.base}..{batch.last} with the"
+                    f" partitions {sorted(topic.partitions)}: there are some missing",
                 )
 
     # ------------------------------------------------------------------ before a record
@@ -206,6 +216,8 @@ class MetadataWalk:
             )
         incarnation = record.incarnation_id.hex if record.incarnation_id else ""
         self._registered[epoch] = record.broker_id, incarnation
+        if not again:
+            self._fresh.add(record.broker_id)
 
     # ------------------------------------------------------------------ after a batch
 
@@ -247,6 +259,20 @@ class MetadataWalk:
                 yield Anomaly(
                     "C2",
                     f"broker {broker}, fenced, leads {leads} partitions at offset {batch.last}",
+                )
+        for broker in sorted(self._fresh):
+            self.checked["C2"] += 1
+            yield from self._in_sync_at_once(broker, batch)
+
+    def _in_sync_at_once(self, broker: int, batch: LogBatch) -> Iterator[Anomaly]:
+        """A new incarnation may have lost its log: others in sync are preferred to it (KIP-903)."""
+        for partition in self._image.isr_partitions(broker):
+            state = self._image.partition(*partition)
+            if state is not None and len(state.isr) > 1:
+                yield Anomaly(
+                    "C2",
+                    f"broker {broker} is registered anew at offset {batch.last}, and in sync in"
+                    f" partition {self._named(partition)} beside others: {state}",
                 )
 
     def _min_isr(self, partition: Partition) -> int | None:

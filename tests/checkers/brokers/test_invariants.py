@@ -266,6 +266,11 @@ def test_a_healthy_log_raises_no_alarm_and_every_invariant_examines_something() 
 
 LOGS: list[tuple[str, list[list[MetadataRecord]], str]] = [
     ("S19", [create("u", OTHER_ID)[:1], create("u", OTHER_ID)[1:]], "topic u was created in"),
+    (
+        "S19",
+        [[*create("u", OTHER_ID)[:1], *create("u", OTHER_ID, partition_id=1)[1:]]],
+        "topic u was created in the batch 6..7 with the partitions [1]",
+    ),
     ("C1", [[register(3, 99)]], "registered at offset 6 with epoch 99"),
     ("C1", [[register(2, 6, ONE)]], "registered at offset 6 with epoch 6, before it had 1"),
     ("C2", [[change_broker(1, 0, fenced=1)]], "broker 1, fenced, leads 1 partitions at offset 6"),
@@ -273,6 +278,11 @@ LOGS: list[tuple[str, list[list[MetadataRecord]], str]] = [
         "C2",
         [[change_broker(2, 1, fenced=1), *change(isr=(1,))], change(isr=(1, 2))],
         "broker 2, fenced, leads or is new in sync: partition t-0 after offset 8",
+    ),
+    (
+        "C2",
+        [[register(2, 6, TWO)]],
+        "broker 2 is registered anew at offset 6, and in sync in partition t-0 beside others",
     ),
     (
         "C2",

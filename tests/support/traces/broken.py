@@ -161,6 +161,13 @@ def take_up_an_old_reign(trace: Trace) -> None:
     trace.append(1)
 
 
+def write_before_its_reign_is_on_disk(trace: Trace) -> None:
+    trace.persist(2, 2, voted=2)
+    trace.role(2, "candidate", voted=2, by=None)
+    trace.role(2, "leader", leader=2)
+    trace.append(2)
+
+
 def win_an_old_reign_again(trace: Trace) -> None:
     trace.start(1)
     trace.emit(1, "elected", grants=[1, 2], voters=[1, 2, 3], es=trace.disks[1].end)
@@ -386,6 +393,7 @@ MORE_BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
     ("S25", lose_what_was_flushed),
     ("S26", take_up_an_old_reign),
     ("S26", win_an_old_reign_again),
+    ("S26", write_before_its_reign_is_on_disk),
     ("S29", run_twice_at_once),
     ("S29", count_who_is_no_voter),
     ("S29", count_who_has_not_fetched),

@@ -65,11 +65,11 @@ def change_broker(broker: int, epoch: int, **changes: Any) -> MetadataRecord:
 
 
 def create(name: str = "t", id_: UUID = TOPIC_ID, **changes: Any) -> list[MetadataRecord]:
-    fields: dict[str, Any] = {"replicas": (1, 2), "isr": (1, 2), "leader": 1}
+    fields: dict[str, Any] = {"replicas": (1, 2), "isr": (1, 2), "leader": 1, "partition_id": 0}
     fields |= {"leader_epoch": 0, "partition_epoch": 0} | changes
     return [
         s.TopicRecord(version=0, name=name, topic_id=id_),
-        s.PartitionRecord(version=2, partition_id=0, topic_id=id_, **fields),
+        s.PartitionRecord(version=2, topic_id=id_, **fields),
     ]
 
 
