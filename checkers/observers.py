@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from checkers.committed.fold import Folded, MakeFold, MetadataFold, digest_of
+from checkers.committed.orphans import without_orphans
 from checkers.invariants.applying import AtomicBatches
 from checkers.invariants.granted import C5
 from checkers.invariants.images import C8, C9, ImageChecks
@@ -77,11 +79,14 @@ def _snapshots(run: RunData, images: ImageChecks, make_fold: MakeFold) -> Iterat
             if snapshot.error is None:
                 try:
                     digest = digest_of(snapshot, make_fold)
+                    records, orphans = without_orphans(snapshot.records)
+                    rest = replace(snapshot, records=tuple(records))
+                    bare = digest_of(rest, make_fold) if orphans else digest
                 except (RecordError, ImageError) as error:
                     where = f"the snapshot of {node} at offset {snapshot.end}"
                     yield Anomaly("C8", f"{where} is no state: {error}")
                     continue
-                yield from images.judge_snapshot(node, snapshot.end, digest)
+                yield from images.judge_snapshot(node, snapshot.end, digest, orphans, bare)
 
 
 def _sums(*counts: Mapping[str, int]) -> dict[str, int]:

@@ -45,7 +45,8 @@ ack      api, off, hwm                   a client's write, or an administrator's
 read     api, off, asked                 a client's read at applied offset ``off`` is answered;
          asked = seq of the newest event when it was asked for
 image    off, digest, kind, n            a broker published the image at ``off``; kind = full |
-         delta, n = records loaded for it
+         delta, n = records loaded for it. Of Kafka's image orphans[names], topics that it has not
+         and has settings of, and bare, the digest of all but these
 catchup  off, from_snapshot, from_log    a broker caught up for the first time, having read so many
          records
 reg      b_ep, inc_id, prev, err         a registration was answered; err null, why: it was not

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkers.committed.fold import Folded
+from checkers.committed.orphans import Deletions
 from checkers.replay.trace import Event, label
 from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 NAME = "C8"
+BY_ORPHANS = ", the same but for settings of deleted topics: "  # in an anomaly's message
 C8 = Meaning(
     "C8",
     title="image equals the fold of the log",
@@ -45,11 +47,17 @@ C9 = Meaning(
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state that a node says it has at an offset (exclusive)."""
+    """The state that a node says it has at an offset (exclusive).
+
+    ``orphans`` are names of topics that it has not, though it has settings of them; ``bare`` is the
+    digest of all but these settings.
+    """
 
     offset: int
     digest: str
     event: Event
+    orphans: tuple[str, ...] = ()
+    bare: str | None = None
 
 
 def snapshot_in(event: Event) -> Snapshot | None:
@@ -58,17 +66,19 @@ def snapshot_in(event: Event) -> Snapshot | None:
     digest = event.get("st") if kind == "apply" else event.get("digest")
     if kind not in ("apply", "image") or not isinstance(digest, str):
         return None
-    return Snapshot(event["off"], digest, event)
+    return Snapshot(event["off"], digest, event, tuple(event.get("orphans", ())), event.get("bare"))
 
 
 @dataclass(slots=True)
 class ImageChecks:
     """Compares images with the fold and with each other; ``checked`` counts the images.
 
-    One that is ahead of the fold is judged when that gets there, or when it never will.
+    One that is ahead of the fold is judged when that gets there, or when it never will. Where one
+    differs from the fold by nothing but settings of deleted topics, the anomaly says so.
     """
 
     folded: Folded
+    deletions: Deletions = field(default_factory=Deletions)
     checked: int = 0
     _first: dict[int, Snapshot] = field(default_factory=dict)
     _last: dict[tuple[int, int, str], int] = field(default_factory=dict)
@@ -108,14 +118,17 @@ class ImageChecks:
         first = self._first.setdefault(seen.offset, seen)
         if expected is not None:
             if seen.digest != expected:
-                yield from self._differs(seen, f"the committed log folds to {expected}", None)
+                lost = self._told(seen.offset, seen.orphans, is_rest=seen.bare == expected)
+                yield from self._differs(seen, f"the committed log folds to {expected}", None, lost)
         elif self.folded.begin <= seen.offset <= self.folded.end:
             yield from self._differs(seen, "no committed batch ends there", None)
         elif seen.digest != first.digest:
             where = f"n{first.event['node']} has {first.digest} ({label(first.event)})"
             yield from self._differs(seen, where, first.event)
 
-    def judge_snapshot(self, node: str, end: int, digest: str) -> Iterator[Anomaly]:
+    def judge_snapshot(
+        self, node: str, end: int, digest: str, orphans: tuple[str, ...] = (), bare: str = ""
+    ) -> Iterator[Anomaly]:
         """Compare what a node's snapshot file holds with the fold, or with what images said."""
         expected = self.folded.digests.get(end)
         first = self._first.get(end)
@@ -126,19 +139,33 @@ class ImageChecks:
         if expected is None and first is not None:
             expected, other = first.digest, f"n{first.event['node']} had {first.digest}"
         if digest != expected:
+            lost = self._told(end, orphans, is_rest=bare == expected)
             yield Anomaly(
-                NAME, f"the snapshot of {node} at offset {end} holds state {digest}, but {other}"
+                NAME,
+                f"the snapshot of {node} at offset {end} holds state {digest}, but {other}{lost}",
             )
 
-    def _differs(self, seen: Snapshot, other: str, by: Event | None) -> Iterator[Anomaly]:
-        """Once per node process: what follows a wrong image is wrong too."""
+    def _told(self, offset: int, orphans: tuple[str, ...], *, is_rest: bool) -> str:
+        """Say that the settings of deleted topics are all that differs, if so; else nothing."""
+        if orphans and is_rest and self.deletions.had_all(orphans, offset):
+            return f"{BY_ORPHANS}{', '.join(orphans)}"
+        return ""
+
+    def _differs(
+        self, seen: Snapshot, other: str, by: Event | None, lost: str = ""
+    ) -> Iterator[Anomaly]:
+        """Once per node process: what follows a wrong image is wrong too.
+
+        But settings of deleted topics alone do not hide what differs otherwise later.
+        """
         node, process = seen.event["node"], seen.event["inc"]
-        if ("differs", node, process) in self._reported:
+        place = ("differs", node, process, bool(lost))
+        if place in self._reported:
             return
-        self._reported.add(("differs", node, process))
+        self._reported.add(place)
         yield _anomaly(
             f"the image of n{node} at offset {seen.offset} is {seen.digest}"
-            f" ({label(seen.event)}), but {other}",
+            f" ({label(seen.event)}), but {other}{lost}",
             *([by] if by is not None else []),
             seen.event,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from checkers.committed.fold import BEGINNING, Folding, MakeFold, MetadataFold
+from checkers.committed.orphans import Deletions
 from checkers.committed.reference import Reference
 from checkers.invariants.images import ImageChecks
 from checkers.invariants.metadata_log import MetadataWalk
@@ -34,7 +35,8 @@ class Content:
         self.folded = self._folding.folded
         misfit = self.folded.misfit
         self.anomalies = [] if misfit is None else [Anomaly("C8", misfit)]
-        self.images = ImageChecks(self.folded)
+        self._deletions = Deletions(() if known.snapshot is None else known.snapshot.records)
+        self.images = ImageChecks(self.folded, self._deletions)
         self._walk = MetadataWalk()
         if known.snapshot is not None:
             self._walk.begin(known.snapshot)
@@ -52,6 +54,7 @@ class Content:
         """Take in the next committed batch, and by which event it is known to be committed."""
         sane = self.folded.misfit is None
         self._folding.batch(batch)
+        self._deletions.batch(batch)
         found = list(self.images.grown())
         if sane and self.folded.misfit is not None:
             found.append(Anomaly("C8", self.folded.misfit))

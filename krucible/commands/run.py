@@ -225,6 +225,8 @@ def show(done: session.Session) -> None:
     for axis, reasons in judgement.reasons.items():
         for reason in reasons:
             console.print(f"  {axis}: {reason}", markup=False)
+    for finding, count in judgement.known.items():
+        console.print(f"  known: {finding}: {count}", markup=False)
     for checker, why in done.undecided.items():
         console.print(f"  undecided: {checker}: {why}", markup=False)
     if done.aborted is not None:

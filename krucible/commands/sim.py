@@ -349,6 +349,8 @@ def show_simulation(result: Mapping[str, Any]) -> None:
     for axis in ("system", "coverage", "harness"):
         for reason in result[f"{axis}_reasons"]:
             console.print(f"  {axis}: {reason}", markup=False)
+    for finding, count in result.get("known", {}).items():
+        console.print(f"  known: {finding}: {count}", markup=False)
     console.print(
         f"  seed {result['seed']}: {result['events']} events in {result['simulated_s']:.1f} "
         f"simulated seconds, sha256 {result['trace_sha256']}{_SAME[result['same_bytes']]}"

@@ -7,6 +7,7 @@ from typing import Final
 
 from harness.systems.kafka.releases import (
     HEARD_AT_ONCE_SINCE,
+    KEEPS_SETTINGS_UNTIL,
     LEADS_WHEN_ELECTED_SINCE,
     PAUSES_SINCE,
     VOTES_KEPT_SINCE,
@@ -76,6 +77,14 @@ WITHOUT_PRE_VOTE: Final = Known(
     "S32", " with the pre-votes of ", "docs/kafka.md, voters before 4.0 know no pre-votes"
 )
 
+# A topic's settings stay with whoever reads its creation and its deletion at once. A release that
+# nobody has looked at is not known to do so.
+KEEPS_SETTINGS: Final = Known(
+    "C8",
+    ", the same but for settings of deleted topics: ",
+    "docs/findings.md, a deleted topic's settings",
+)
+
 
 def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
     """Tell what nodes of some releases are known to do."""
@@ -89,6 +98,8 @@ def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
         found.append(OBSERVER_SPINS)
     if max(lines) >= VOTES_KEPT_SINCE:
         found.append(STANDS_AGAIN)
+    if min(lines) <= KEEPS_SETTINGS_UNTIL:
+        found.append(KEEPS_SETTINGS)
     if min(lines) < LEADS_WHEN_ELECTED_SINCE:
         found += [CLAIMS_RESIGNED, OBSERVER_SPINS]
     if min(lines) < VOTES_KEPT_SINCE:

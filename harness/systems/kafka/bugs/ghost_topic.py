@@ -9,7 +9,7 @@ BUG = ReleasedBug(
     affected="4.1.2",
     fixed="4.2.0",
     breaks=("C8", "crash"),
-    cannot="no workload of Kafka's controllers deletes topics; and what is left is seen only by a "
-    "ClearElrRecord of the same delta. It takes DeleteTopics and a change of min.insync.replicas "
-    "with ELR on in the workload `brokers`, and observers that lag",
+    cannot="the workload `topics` deletes topics, but what is left is seen only by a "
+    "ClearElrRecord of the same delta, and no workload changes min.insync.replicas, which writes "
+    "one. It takes such changes in `topics` with ELR on, and observers that lag",
 )

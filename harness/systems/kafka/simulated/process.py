@@ -34,6 +34,7 @@ from node.driver.world import World
 from node.loading.loader import DELTA, FULL
 from node.log.layout import partition_dir
 from node.log.meta_properties import MetaPropertiesError, load_meta_properties
+from node.metadata.orphans import drop_orphans
 from node.metadata.records import decode_record
 from node.metadata.snapshot import image_of_records
 from node.sim.host import VirtualTracer
@@ -313,13 +314,20 @@ class KafkaProcess:
                 raise AssertionError(f"no output of kind {kind}")
 
     def _image(self, item: Item) -> None:
-        """Tell of an image that Kafka's MetadataLoader has published, by our digest of it."""
+        """Tell of an image that Kafka's MetadataLoader has published, by our digest of it.
+
+        Where it has settings of topics that are not there, tell of these, and of all others apart.
+        """
         _, is_full, epoch, end, _, data = item
         records = list(map(decode_record, unpack_values(data)))
         image = image_of_records(records, end)
         digest = image.digest
         self._features = Features({}, dict(image.features), end - 1)
-        self.trace("image", epoch, off=end, digest=digest, kind=FULL if is_full else DELTA)
+        fields = {"off": end, "digest": digest, "kind": FULL if is_full else DELTA}
+        orphans = drop_orphans(image)
+        if orphans:
+            fields |= {"orphans": orphans, "bare": image.digest}
+        self.trace("image", epoch, **fields)
 
     def _wait(self, wait_ms: int) -> None:
         """Have the loop call us when the client's poll would have ended by itself."""

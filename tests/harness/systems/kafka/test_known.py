@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from checkers.invariants.images import BY_ORPHANS
 from harness.systems.kafka.known import known_of
 from harness.systems.kafka.releases import Release
 from harness.verdict import Anomaly
@@ -28,4 +29,15 @@ def test_a_loser_that_stands_again_is_known_since_its_vote_is_kept(
     version: str, message: str, known: bool
 ) -> None:
     anomaly = Anomaly("S31", f"{message} (n2 seq 1)")
+    assert any(each.covers(anomaly) for each in known_of([Release(version)])) is known
+
+
+@pytest.mark.parametrize(
+    ("invariant", "version", "known"),
+    [("C8", "3.9.2", True), ("C8", "4.3.1", True), ("C8", "4.4.0", False), ("S22", "4.3.1", False)],
+)
+def test_settings_of_a_deleted_topic_are_known_of_releases_that_were_looked_at(
+    invariant: str, version: str, known: bool
+) -> None:
+    anomaly = Anomaly(invariant, f"one is 1, but the log folds to 2{BY_ORPHANS}t0")
     assert any(each.covers(anomaly) for each in known_of([Release(version)])) is known

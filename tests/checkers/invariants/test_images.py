@@ -1,0 +1,135 @@
+"""Images that differ by settings of deleted topics alone are told apart from all others (C8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from checkers.committed.fold import MetadataFold, digest_of
+from checkers.committed.orphans import without_orphans
+from checkers.committed.reference import Reference
+from checkers.invariants.images import BY_ORPHANS
+from checkers.monitor.content import Content
+from harness.contracts.evidence import LogBatch, LogSnapshot
+from harness.systems.kafka.known import KEEPS_SETTINGS
+from harness.verdict import Anomaly
+from tests.support.traces.traces import Event, register_record, topic_record
+
+Record = Mapping[str, Any]
+
+GONE, KEPT, NEVER = "register-gone", "register-kept", "register-never"
+IDS = {GONE: str(UUID(int=1)), KEPT: str(UUID(int=2))}
+REMOVED: Record = {"type": "RemoveTopicRecord", "fields": {"topic_id": IDS[GONE]}}
+LOG: Sequence[Record] = (
+    topic_record(KEPT, IDS[KEPT]),
+    register_record("kept", 1),
+    topic_record(GONE, IDS[GONE]),
+    register_record("gone", 7),
+    REMOVED,
+    register_record("kept", 2),
+)
+ORPHAN, UNBORN = register_record("gone", 7), register_record("never", 7)
+ALL: Sequence[Record] = (topic_record(KEPT, IDS[KEPT]), register_record("kept", 2))
+LESS: Sequence[Record] = ALL[:1]  # a setting is missing
+
+
+def committed(first: int = 0) -> list[LogBatch]:
+    """Each record is a batch of its own."""
+    return [
+        LogBatch(at, at, 1, at, False, ({"offset": at, **record},))
+        for at, record in enumerate(LOG)
+        if at >= first
+    ]
+
+
+def image(records: Sequence[Record], off: int = len(LOG), inc: int = 5) -> Event:
+    """What a node tells of an image that these records make; see ``node.trace``."""
+    rest, orphans = without_orphans(records)
+    event = {"t": "image", "node": 4, "inc": inc, "seq": 9, "ts": 3, "off": off, "kind": "full"}
+    event["digest"] = digest_of(snapshot(records))
+    return {**event, "orphans": orphans, "bare": digest_of(snapshot(rest))} if orphans else event
+
+
+def snapshot(records: Sequence[Record], end: int = len(LOG)) -> LogSnapshot:
+    return LogSnapshot(end, 1, tuple(records))
+
+
+def judged(*events: Event, known: Reference | None = None) -> list[Anomaly]:
+    content = Content() if known is None else Content(known, MetadataFold)
+    for batch in committed(content.end):
+        content.batch(batch)
+    for event in events:
+        content.event(event)
+    content.finish()
+    return [anomaly for anomaly in content.anomalies if anomaly.invariant == "C8"]
+
+
+def test_an_image_with_all_that_was_committed_is_right() -> None:
+    assert judged(image(ALL)) == []
+
+
+def test_settings_of_a_deleted_topic_are_the_known_difference() -> None:
+    (found,) = judged(image([*ALL, ORPHAN]))
+    assert found.message.endswith(f"{BY_ORPHANS}{GONE}")
+    assert KEEPS_SETTINGS.covers(found)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        pytest.param(LESS, id="a setting is missing"),
+        pytest.param([*LESS, ORPHAN], id="a setting is missing, and one is left"),
+        pytest.param([*ALL, UNBORN], id="of a topic that never was"),
+        pytest.param([*ALL, ORPHAN, UNBORN], id="of one that was and one that was not"),
+        pytest.param([*ALL, LOG[2], ORPHAN], id="the topic itself is left"),
+    ],
+)
+def test_any_other_difference_is_not_known(records: Sequence[Record]) -> None:
+    (found,) = judged(image(records))
+    assert found.invariant == "C8"
+    assert not KEEPS_SETTINGS.covers(found)
+
+
+def test_before_its_deletion_no_setting_of_a_topic_is_an_orphan() -> None:
+    early = [*ALL[:1], register_record("kept", 1)]
+    assert judged(image([*early, LOG[2], ORPHAN], off=4)) == []
+    (found,) = judged(image([*early, ORPHAN], off=4))
+    assert not KEEPS_SETTINGS.covers(found)
+
+
+def test_the_known_difference_hides_no_other_of_the_same_process() -> None:
+    known, other = judged(image([*ALL, ORPHAN]), image([*ALL, ORPHAN]), image(LESS))
+    assert KEEPS_SETTINGS.covers(known)
+    assert not KEEPS_SETTINGS.covers(other)
+
+
+def test_what_no_log_tells_any_more_is_not_known() -> None:
+    begins = Reference(committed(5), snapshot([*ALL[:1], register_record("kept", 1)], 5))
+    (found,) = judged(image([*ALL, ORPHAN]), known=begins)
+    assert not KEEPS_SETTINGS.covers(found)
+
+
+def test_a_topic_of_the_first_snapshot_may_be_deleted_later() -> None:
+    before = [*ALL[:1], register_record("kept", 1), LOG[2], ORPHAN]
+    begins = Reference(committed(4), snapshot(before, 4))
+    (found,) = judged(image([*ALL, ORPHAN]), known=begins)
+    assert KEEPS_SETTINGS.covers(found)
+
+
+@pytest.mark.parametrize(
+    ("records", "known"),
+    [([*ALL, ORPHAN], True), ([*LESS, ORPHAN], False), ([*ALL, UNBORN], False)],
+)
+def test_a_snapshot_is_told_apart_likewise(records: Sequence[Record], known: bool) -> None:
+    content = Content()
+    for batch in committed():
+        content.batch(batch)
+    file = snapshot(records)
+    rest, orphans = without_orphans(records)
+    bare = digest_of(snapshot(rest))
+    (found,) = content.images.judge_snapshot("n4", len(LOG), digest_of(file), orphans, bare)
+    assert found.message.startswith("the snapshot of n4 at offset 6 holds state ")
+    assert KEEPS_SETTINGS.covers(found) is known
