@@ -64,11 +64,13 @@ let_go   broker, b_ep, was, want_fence, leads, need, active[[id, off]], off   th
 expire   broker, b_ep, silent_ms, session_ms, off   the controller fenced a silent broker by the
          record at ``off``
 bstate   from, to, name                  a broker's state (NOT_RUNNING...) and KIP-500's name of it
-rpc_err  api, peer, req_ep, code         a quorum request was refused
+rpc_err  api, peer, req_ep, code         a quorum request was refused; with more of what it asked
+         for, as in rpc_ok, and of code 104 foreign: whether it really names another cluster
 rpc_ok   api, peer, peer_dir, req_ep     a quorum request other than Vote and Fetch was accepted;
          req_ep null of one that names no epoch. Of AddVoter early, true, if the answer shall not
          wait for the commit; of EndQuorumEpoch, if a voter waits now until it stands,
-         preferred[[id, dir]], wait_ms and backoff_ms, the longest that this may be
+         preferred[[id, dir]], wait_ms and backoff_ms, the longest that this may be. Of
+         FetchSnapshot snap[end offset, epoch] and pos, where the chunk begins
 turn     ms, cpu_ms                      a turn of the event loop took longer than the limit, or was
          clearly longer than all before; cpu_ms = of it in which the thread had a CPU
 spin     n, as                           a node polls without a pause, for the n-th time in a row;
@@ -85,6 +87,8 @@ durable  begin, upto, from, batches[[base, last, bep, h]], back   of a simulated
 ======== =====================================================================================
 
 ``vote``, ``fetch_rx`` and ``rpc_ok`` have ``foreign``, true, if the request names another cluster.
+``vote``, and ``rpc_ok`` and ``rpc_err`` of BeginQuorumEpoch, have ``voter``, [id, dir], if the
+request says for which replica it is.
 Unknown offsets, ids and epochs are null. Source: the event list an invariant checker needs to
 decide election safety, log matching, commit stability and durability from outside.
 """

@@ -23,14 +23,15 @@ MEANING = Meaning(
     title="deserved answers",
     promise=(
         "A node gives each request of the quorum the answer that follows from what it has: it "
-        "refuses no vote that it could give, and has no follower cut or skip what both have."
+        "refuses no vote that it could give, and has no follower cut or skip what both have. It "
+        "refuses no word of a leader, chunk of a snapshot or change of the voters without a reason."
     ),
     why=(
         "Refusals look safe, and cost availability: an election that should have been won is "
         "repeated, and a follower fetches again and again what it has."
     ),
     source=(
-        "KIP-595 (Vote; Fetch, diverging epochs); KIP-996; KIP-853 (AddRaftVoter); "
+        "KIP-595 (Vote; Fetch, diverging epochs); KIP-996; KIP-853; KIP-630 (FetchSnapshot); "
         "KafkaRaftClient.validateFetchOffsetAndEpoch"
     ),
 )
@@ -112,6 +113,8 @@ class DeservedFetches(Invariant):
             return ()
         before = log.at(offset - 1) if offset else None
         wrong = self._wrong(event, replica, before)
+        if wrong is None and event["res"] == "snapshot":
+            wrong = _other_snapshot(event.get("end"), replica)
         self.checked += before is not None
         if wrong is None:
             return ()
@@ -143,6 +146,14 @@ class DeservedFetches(Invariant):
         if result == "snapshot" and offset > log.start and epoch >= earliest:
             return f"its log has all from {log.start} on, and {before}"
         return None
+
+
+def _other_snapshot(named: int | None, replica: Replica) -> str | None:
+    """Tell that a fetcher was sent to a snapshot which is not the newest one that is there."""
+    newest = max(replica.snapshots, default=0)
+    if named in (None, newest) or not newest:
+        return None
+    return f"of snapshot {named}, and its newest one is {newest}"
 
 
 class DeservedMembership(Invariant):

@@ -132,9 +132,12 @@ class ReplicaState:
 
     # ------------------------------------------------------------------ the trace
 
-    def trace_refusal(self, api: str, peer: int, epoch: int, error: Error) -> None:
-        """Trace that a quorum request is refused."""
-        self.out.trace("rpc_err", api=api, peer=known_id(peer), req_ep=epoch, code=int(error))
+    def trace_refusal(self, api: str, peer: int, epoch: int, error: Error, **asked: Any) -> None:
+        """Trace that a quorum request is refused; ``asked`` is what it asked for beside that."""
+        if error is Error.INCONSISTENT_CLUSTER_ID:
+            asked["foreign"] = bool(self.foreign(getattr(self.cause, "cluster_id", None)))
+        peer_id = known_id(peer)
+        self.out.trace("rpc_err", api=api, peer=peer_id, req_ep=epoch, code=int(error), **asked)
 
     def trace_accepted(
         self,
@@ -159,6 +162,11 @@ class ReplicaState:
         """Tell the trace that a request names another cluster; it costs nothing if it does not."""
         known = cluster_id is None or cluster_id == self.config.cluster_id
         return {} if known else {"foreign": True}
+
+
+def addressed(voter: ReplicaKey | None) -> dict[str, Any]:
+    """Tell the trace for whom a request says that it is; it costs nothing if it does not."""
+    return {} if voter is None else {"voter": (voter.id, directory(voter))}
 
 
 def known_id(node_id: int) -> int | None:

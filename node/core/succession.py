@@ -18,7 +18,7 @@ from node.core.messages import (
 from node.core.own_log import directory
 from node.core.role_changes import RoleChanges
 from node.core.roles import Follower, Leader, Resigned
-from node.core.state import ReplicaState, earliest
+from node.core.state import ReplicaState, addressed, earliest
 from node.core.types import ReplicaKey
 
 VOTERS_TOLD_MAX = 100  # anybody may send a list of any length: it does not fill the trace
@@ -98,7 +98,7 @@ class Succession:
         )
         if error is Error.NONE and request.voter and not self._fencing.is_for_me(request.voter):
             error = Error.INVALID_VOTER_KEY
-        self._reply(token, "BeginQuorumEpoch", request, error)
+        self._reply(token, "BeginQuorumEpoch", request, error, **addressed(request.voter))
 
     def on_end_request(self, token: int, request: EndQuorumEpochRequest) -> None:
         """Take word of a leader that has ended, and stand when one's turn comes."""
@@ -113,7 +113,8 @@ class Succession:
         role = state.role
         if error is Error.NONE and isinstance(role, Follower) and state.log.is_voter:
             role.deadline_ms = state.now_ms + self._succession_delay_ms(request.preferred)
-        self._reply(token, "EndQuorumEpoch", request, error, **self._told_order(request.preferred))
+        order = {} if error is not Error.NONE else self._told_order(request.preferred)
+        self._reply(token, "EndQuorumEpoch", request, error, **order)
 
     def _told_order(self, preferred: tuple[ReplicaKey, ...]) -> dict[str, Any]:
         """Give the order in which to stand, and how long this voter waits, for the trace."""
@@ -153,7 +154,7 @@ class Succession:
         """Answer, and trace it; ``told`` is what the request told beyond epoch and leader."""
         state = self._state
         if error is not Error.NONE:
-            state.trace_refusal(api, request.leader_id, request.epoch, error)
+            state.trace_refusal(api, request.leader_id, request.epoch, error, **told)
         else:
             leader = ReplicaKey(request.leader_id)
             state.trace_accepted(api, leader, request.epoch, request.cluster_id, **told)

@@ -11,7 +11,7 @@ from node.core.messages import Error, VoteRequest, VoteResponse
 from node.core.own_log import directory
 from node.core.role_changes import RoleChanges
 from node.core.roles import Follower, Leader, Prospective, Unattached
-from node.core.state import ReplicaState
+from node.core.state import ReplicaState, addressed
 from node.core.types import ElectionState, ReplicaKey
 
 
@@ -42,6 +42,7 @@ class Votes:
             req_ep=request.epoch,
             err=int(error),
             due=(due_ms, self._election_due_ms),
+            **addressed(request.voter),
             **state.foreign(request.cluster_id),
         )
         if error is not Error.NONE:

@@ -896,7 +896,7 @@ def test_a_missing_field_is_unknown_and_never_a_false_alarm(type_: str) -> None:
 
 def test_a_leader_that_gives_way_begins_to_wait_although_it_refuses_the_vote() -> None:
     trace = healthy()
-    trace.grant(1, 3, ok=False)["due"] = (None, 5_800)
+    trace.grant(1, 3, ok=False).update(due=(None, 5_800), cl_ep=1)
     assert consensus(trace.run()).valid is Valid.VALID
 
 

@@ -25,16 +25,17 @@ class SnapshotFetches:
         """Answer with the bytes from the position on, or say what is wrong with the request."""
         state = self._state
         error, size = self._check(request)
-        role = state.role
+        role, replica = state.role, request.replica
+        asked = {"snap": tuple(request.snapshot), "pos": request.position}
         if error is not Error.NONE or not isinstance(role, Leader):
-            state.trace_refusal("FetchSnapshot", request.replica.id, request.epoch, error)
+            state.trace_refusal("FetchSnapshot", replica.id, request.epoch, error, **asked)
             response = FetchSnapshotResponse(
                 error, role.epoch, role.leader_id, role.leader_endpoint, request.snapshot
             )
             state.out.emit(Reply(token, response))
             return
-        state.trace_accepted("FetchSnapshot", request.replica, request.epoch, request.cluster_id)
-        voter = role.progress.voter(request.replica)
+        state.trace_accepted("FetchSnapshot", replica, request.epoch, request.cluster_id, **asked)
+        voter = role.progress.voter(replica)
         if voter is not None:
             self._leadership.heard_from(role, voter.key.id)
         length = min(request.max_bytes, state.config.fetch_max_bytes, size - request.position)

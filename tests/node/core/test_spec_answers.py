@@ -27,6 +27,7 @@ from node.core.messages import (
     VoteRequest,
     VoteResponse,
 )
+from node.core.own_log import directory
 from node.core.types import (
     KRAFT_VERSIONS,
     STATIC_ONLY,
@@ -115,16 +116,22 @@ def test_every_refusal_is_traced() -> None:
         "FetchSnapshot": FetchSnapshotRequest(ReplicaKey(3), 4, START, 0, 1, **old),
         "UpdateVoter": UpdateVoterRequest(key(3), 4, listeners(3), KRAFT_VERSIONS, **old),
     }
+    more: dict[str, dict[str, Any]] = {
+        "FetchSnapshot": {"snap": (0, 0), "pos": 0},
+        "UpdateVoter": {"peer_dir": directory(key(3))},
+    }
     for api, request in requests.items():
         assert one.ask(request).error is Error.FENCED_LEADER_EPOCH
-        assert one.traces("rpc_err") == [{"api": api, "peer": 3, "req_ep": 4, "code": 74}]
+        told = {"api": api, "peer": 3, "req_ep": 4, "code": 74, **more.get(api, {})}
+        assert one.traces("rpc_err") == [told]
     refused: dict[str, Request] = {
         "RemoveVoter": RemoveVoterRequest(key(3), **old),
         "UpdateVoter": UpdateVoterRequest(key(3), 5, listeners(3), KRAFT_VERSIONS, **old),
     }
     for api, request in refused.items():
         assert one.ask(request).error is Error.NOT_LEADER_OR_FOLLOWER
-        assert one.traces("rpc_err") == [{"api": api, "peer": 3, "req_ep": 5, "code": 6}]
+        told = {"api": api, "peer": 3, "req_ep": 5, "code": 6, **more["UpdateVoter"]}
+        assert one.traces("rpc_err") == [told]
 
 
 @pytest.mark.parametrize("kind", [BeginQuorumEpochRequest, EndQuorumEpochRequest])
@@ -151,6 +158,28 @@ def test_the_cluster_that_a_request_names_is_traced_if_it_is_another(
     one.ask(FetchRequest(ReplicaKey(3), 5, 0, 0, 0, 1, cluster_id=cluster))
     (told,) = one.traces("fetch_rx")
     assert (told["req_ep"], told.get("foreign", {})) == (5, foreign)
+
+
+@pytest.mark.parametrize(("cluster", "foreign"), [("other", True), (CLUSTER_ID, None)])
+def test_a_refusal_for_another_cluster_says_what_the_request_names(
+    cluster: str, foreign: bool | None
+) -> None:
+    """S38: a request of this very cluster that is refused so would be told as not foreign."""
+    one = follower()
+    one.ask(FetchRequest(ReplicaKey(3), 4, 0, 0, 0, 1, cluster_id=cluster))
+    (told,) = one.traces("rpc_err")
+    assert (told["code"] == 104, told.get("foreign")) == (bool(foreign), foreign)
+
+
+def test_it_is_traced_for_whom_a_request_says_that_it_is() -> None:
+    one = follower()
+    other = key(3)
+    one.vote(3, 6, voter=other)
+    address = (3, directory(other))
+    assert [each["voter"] for each in one.traces("vote")] == [address]
+    one.ask(BeginQuorumEpochRequest(2, 6, endpoint(2), other, CLUSTER_ID))
+    (told,) = one.traces("rpc_err")
+    assert (told["code"], told["voter"]) == (125, address)
 
 
 # ---------------------------------------------------------------- what leaves a trace

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from node.core.effects import Reply
 from node.core.leader.replication import Replication
 from node.core.messages import AddVoterRequest, ControlRecord, Error, VoterChangeResponse, Voters
+from node.core.own_log import directory
 from node.core.roles import Leader
 from node.core.state import ReplicaState
 from node.core.types import ReplicaKey, VoterSet
@@ -114,5 +115,6 @@ class VoterChanges:
     ) -> None:
         """Refuse a request to change the voters; ``epoch`` is the one that it names, if any."""
         asked = self._state.epoch if epoch is None else epoch
-        self._state.trace_refusal(api, voter.id, asked, refusal.error)
+        key = directory(voter)
+        self._state.trace_refusal(api, voter.id, asked, refusal.error, peer_dir=key)
         self.answer(token, *refusal)
