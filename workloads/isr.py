@@ -27,6 +27,7 @@ from harness import seeds
 from harness.contracts.abilities import Topics
 from harness.contracts.clients import Client, Outcome
 from harness.contracts.system import System
+from harness.contracts.traits import WorkloadTraits
 from harness.contracts.workload import Workload
 from harness.generators.generator import Draft, mix
 from harness.history.ops import Op
@@ -57,7 +58,7 @@ TOPIC_PREFIX = "register-isr-"  # topics of this name are the clients' own affai
 HEARTBEAT_SETTING, HEARTBEAT_MS = "broker.heartbeat.interval.ms", 2000
 
 
-@workloads.register("isr")
+@workloads.register("isr", WorkloadTraits(plays_brokers=True))
 def isr(spec: RunSpec) -> Workload:
     """Change ISRs while brokers restart; of changes with one partition epoch only one may win."""
     refuse_without(Topics, spec)

@@ -29,7 +29,7 @@ from harness.kafka.broker import Cast
 from harness.kafka.client import KafkaClient
 from harness.kafka.fleet import Fleet
 from harness.kafka.route import Cluster
-from harness.registry import systems
+from harness.registry import systems, workloads
 from harness.spec import SIM, RunSpec
 from harness.store.folder import RunDir
 from harness.systems.kafka import agent, bugs
@@ -453,7 +453,8 @@ class Kafka(KraftNodes):
 
     async def _await_views(self) -> None:
         """Wait until topics can be made, and each node shows what is written."""
-        if not self.observers or isinstance(self._env, Sim):  # whose observers do not register
+        is_alone = not self.observers or isinstance(self._env, Sim)  # whose own do not register
+        if is_alone and not workloads.traits(self._spec.workload).plays_brokers:
             await self._play_broker()
         if not await self._show_mark(asyncio.get_running_loop().time() + self.start_timeout_s):
             raise NodeStartError(

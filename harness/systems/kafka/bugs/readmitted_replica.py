@@ -8,7 +8,6 @@ BUG = ReleasedBug(
     affected="3.4.1",
     fixed="3.5.2",
     breaks=("C5",),
-    cannot="whole controllers before 3.9 do not run in the simulator, and no workload sends "
-    "AlterPartition to a controller of Kafka's: it takes the workload `isr` with answers that "
-    "name no barrier",
+    cannot="whole controllers before 3.9 do not run in the simulator; above them it takes the "
+    "workload `isr` with a broker that restarts though nobody let it go",
 )

@@ -26,7 +26,8 @@ from node.sim.program import program_of
 LATENCY_NS: Final = 500 * US
 JITTER_NS: Final = 500 * US
 OF_RAFT_ALONE: Final = frozenset({"register", "membership", "describe"})  # workloads
-OF_VIEWS: Final = frozenset({"list-append", "topics"})  # whose reads a node's image answers
+# whose reads a node's image answers
+OF_VIEWS: Final = frozenset({"isr", "list-append", "observers", "topics"})
 OF_CONTROLLERS: Final = OF_VIEWS | {"brokers", "producer-ids"}
 # before 3.9 controllers do not know the requests of our clients' brokers
 OF_STATIC_QUORUMS: Final = frozenset({"register"})

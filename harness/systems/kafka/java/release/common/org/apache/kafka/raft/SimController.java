@@ -173,8 +173,10 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
 
     // ------------------------------------------------------------------ requests
 
-    private static ControllerRequestContext context() {
-        return new ControllerRequestContext(new RequestHeaderData(), KafkaPrincipal.ANONYMOUS, OptionalLong.empty());
+    /** Of a request of some version, which the controller looks at: newer ones say more. */
+    private static ControllerRequestContext context(short version) {
+        RequestHeaderData header = new RequestHeaderData().setRequestApiVersion(version);
+        return new ControllerRequestContext(header, KafkaPrincipal.ANONYMOUS, OptionalLong.empty());
     }
 
     /**
@@ -199,34 +201,34 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
     @Override
     public CompletableFuture<ApiMessage> serve(short key, short version, ApiMessage request) {
         if (request instanceof BrokerRegistrationRequestData asked) {
-            return done(key, () -> controller.registerBroker(context(), asked)).handle((reply, e) ->
+            return done(key, () -> controller.registerBroker(context(version), asked)).handle((reply, e) ->
                 new BrokerRegistrationResponseData().setErrorCode(code(e)).setBrokerEpoch(e == null ? reply.epoch() : -1));
         }
         if (request instanceof BrokerHeartbeatRequestData asked) {
-            return done(key, () -> controller.processBrokerHeartbeat(context(), asked)).handle((reply, e) -> {
+            return done(key, () -> controller.processBrokerHeartbeat(context(version), asked)).handle((reply, e) -> {
                 BrokerHeartbeatResponseData answer = new BrokerHeartbeatResponseData().setErrorCode(code(e));
                 return e != null ? answer : answer.setIsCaughtUp(reply.isCaughtUp()).setIsFenced(reply.isFenced())
                     .setShouldShutDown(reply.shouldShutDown());
             });
         }
         if (request instanceof AllocateProducerIdsRequestData asked) {
-            return done(key, () -> controller.allocateProducerIds(context(), asked)).handle((reply, e) ->
+            return done(key, () -> controller.allocateProducerIds(context(version), asked)).handle((reply, e) ->
                 e == null ? reply : new AllocateProducerIdsResponseData().setErrorCode(code(e)));
         }
         if (request instanceof ControllerRegistrationRequestData asked) {
-            return done(key, () -> controller.registerController(context(), asked)).handle((reply, e) ->
+            return done(key, () -> controller.registerController(context(version), asked)).handle((reply, e) ->
                 new ControllerRegistrationResponseData().setErrorCode(code(e)).setErrorMessage(e == null ? null : message(e)));
         }
         if (request instanceof UpdateFeaturesRequestData asked) {
-            return done(key, () -> controller.updateFeatures(context(), asked)).handle((reply, e) ->
+            return done(key, () -> controller.updateFeatures(context(version), asked)).handle((reply, e) ->
                 e == null ? reply : new UpdateFeaturesResponseData().setErrorCode(code(e)).setErrorMessage(message(e)));
         }
         if (request instanceof UnregisterBrokerRequestData asked) {
-            return done(key, () -> controller.unregisterBroker(context(), asked.brokerId())).handle((reply, e) ->
+            return done(key, () -> controller.unregisterBroker(context(version), asked.brokerId())).handle((reply, e) ->
                 new UnregisterBrokerResponseData().setErrorCode(code(e)));
         }
         if (request instanceof CreateTopicsRequestData asked) {
-            return done(key, () -> SimCalls.createTopics(controller, context(), asked)).handle((reply, e) -> {
+            return done(key, () -> SimCalls.createTopics(controller, context(version), asked)).handle((reply, e) -> {
                 if (e == null) {
                     return reply;
                 }
@@ -237,13 +239,13 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
             });
         }
         if (request instanceof IncrementalAlterConfigsRequestData asked) {
-            return alter(key, asked);
+            return alter(key, version, asked);
         }
         if (request instanceof DeleteTopicsRequestData asked) {
-            return delete(key, asked);
+            return delete(key, version, asked);
         }
         if (request instanceof AlterPartitionRequestData asked) {
-            return done(key, () -> controller.alterPartition(context(), asked)).handle((reply, e) ->
+            return done(key, () -> controller.alterPartition(context(version), asked)).handle((reply, e) ->
                 e == null ? reply : new AlterPartitionResponseData().setErrorCode(code(e)));
         }
         if (request instanceof DescribeConfigsRequestData asked) {
@@ -256,13 +258,13 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
     }
 
     /** Find the id of a topic, then delete that, as ControllerApis does it; of one name at a time. */
-    private CompletableFuture<ApiMessage> delete(short key, DeleteTopicsRequestData asked) {
+    private CompletableFuture<ApiMessage> delete(short key, short version, DeleteTopicsRequestData asked) {
         String name = asked.topics().get(0).name();
-        return controller.findTopicIds(context(), List.of(name))
+        return controller.findTopicIds(context(version), List.of(name))
             .thenCompose(found -> {
                 ResultOrError<Uuid> id = found.get(name);
                 return id.isError() ? CompletableFuture.completedFuture(id.error())
-                    : done(key, () -> controller.deleteTopics(context(), List.of(id.result()))).thenApply(all -> all.get(id.result()));
+                    : done(key, () -> controller.deleteTopics(context(version), List.of(id.result()))).thenApply(all -> all.get(id.result()));
             })
             .handle((outcome, e) -> {
                 ApiError error = e == null ? outcome : new ApiError(Errors.forCode(code(e)), message(e));
@@ -273,7 +275,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
             });
     }
 
-    private CompletableFuture<ApiMessage> alter(short key, IncrementalAlterConfigsRequestData asked) {
+    private CompletableFuture<ApiMessage> alter(short key, short version, IncrementalAlterConfigsRequestData asked) {
         Map<ConfigResource, Map<String, Map.Entry<AlterConfigOp.OpType, String>>> changes = new LinkedHashMap<>();
         for (IncrementalAlterConfigsRequestData.AlterConfigsResource each : asked.resources()) {
             Map<String, Map.Entry<AlterConfigOp.OpType, String>> named = new LinkedHashMap<>();
@@ -281,7 +283,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                 AlterConfigOp.OpType.forId(config.configOperation()), config.value())));
             changes.put(new ConfigResource(ConfigResource.Type.forId(each.resourceType()), each.resourceName()), named);
         }
-        return done(key, () -> SimCalls.alterConfigs(controller, context(), changes, asked.validateOnly())).handle((reply, e) -> {
+        return done(key, () -> SimCalls.alterConfigs(controller, context(version), changes, asked.validateOnly())).handle((reply, e) -> {
             IncrementalAlterConfigsResponseData answer = new IncrementalAlterConfigsResponseData();
             for (ConfigResource resource : changes.keySet()) {
                 ApiError error = e == null ? reply.get(resource) : new ApiError(Errors.forCode(code(e)), message(e));
