@@ -18,7 +18,7 @@ _STARTS = 6
 _START_S = 45.0
 _ANSWER_S = 120.0
 _POLL_S = 0.02
-_NOT_THERE = ("no such file or directory", "optional.empty")  # of an image without records
+_NO_IMAGE = "Optional.empty"  # of an image without records; a part of what is there may say it, too
 
 
 class _Shell(NamedTuple):
@@ -67,8 +67,7 @@ def shell_of(argv: Sequence[str], snapshot: Path, folder: Path) -> Iterator[Ask]
             asked += 1
             said = shell.await_answers(asked, _ANSWER_S)
             assert said is not None, f"{command} is not answered: {shell.answers()}"
-            found = said.strip() and not any(sign in said.lower() for sign in _NOT_THERE)
-            if found or time.monotonic() > deadline_s:
+            if _is_there(said) or time.monotonic() > deadline_s:
                 return said
             time.sleep(_POLL_S)
 
@@ -76,6 +75,11 @@ def shell_of(argv: Sequence[str], snapshot: Path, folder: Path) -> Iterator[Ask]
         yield ask
     finally:
         _end(shell.process)
+
+
+def _is_there(said: str) -> bool:
+    text = said.strip()
+    return text not in ("", _NO_IMAGE) and "no such file or directory" not in text.lower()
 
 
 def _started(argv: Sequence[str], out: Path) -> _Shell:
