@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,7 @@ def row(cost: Cost) -> None:
     say(table(HEAD, [list(map(str, cells))]))
 
 
-def make_base(folder: Path, count: int) -> list[RunDir]:
+def make_base(folder: Path, count: int, pinned: Mapping[str, Any] = PINNED) -> list[RunDir]:
     """Short busy runs of the swarm, and every eighth one with a bug in its scenario."""
     store = Store(folder)
     mutants = [bug for bug in bugs() if bug.scenario is not None]
@@ -129,7 +129,7 @@ def make_base(folder: Path, count: int) -> list[RunDir]:
         if number % 8 == 7 and bug.scenario is not None:
             plan = plan_of(bug.scenario, bug.scenario["seeds"][0], bug.name)
         else:
-            plan = Plan.simulated(draw(number, PINNED), asked_for=False)
+            plan = Plan.simulated(draw(number, pinned), asked_for=False)
         save(simulate(plan), store)
     return store.runs()
 

@@ -7,13 +7,14 @@ most frequent signatures. The stages of one batch:
 2. read and judge each run as a whole and key by key, and write its rows (``ingest``);
 3. judge big keys, one by one (``keyed``), and all events by transforms (``transforms``);
 4. put the verdicts together and compare them with results.json (``verdicts``);
-5. write the manifest: only now the batch counts.
+5. write the manifest: only now the batch counts;
+6. when many small batches have come together, make one of them (``merging``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,12 @@ from pipeline.buckets import BY, Buckets
 from pipeline.ingest import DONE, ingest
 from pipeline.judging import CONSENSUS
 from pipeline.keyed import JUDGED_KEYS, SPREAD_OPS, judge_group
-from pipeline.layout import MANIFEST, Layout
+from pipeline.layout import Layout
 from pipeline.listing import is_little, listing, shares
+from pipeline.merging import Sizes, due, merge
 from pipeline.schemas import KEYS, LISTING, TABLES, spark_schema
 from pipeline.spark import for_little
-from pipeline.summary import summarise
+from pipeline.summary import readings, summarise
 from pipeline.transforms import READ, REPLACED, Tables, judge_all
 from pipeline.transforms.base import SMALL
 from pipeline.verdicts import verdicts_of
@@ -57,6 +59,7 @@ class Options:
     top: int = 20  # signatures in the summary
     quiet_s: float = QUIET_S
     spread_ops: int = SPREAD_OPS
+    sizes: Sizes = field(default_factory=Sizes)  # of batches that are merged
 
     @property
     def is_little(self) -> bool:
@@ -81,6 +84,10 @@ def analyse(spark: SparkSession, options: Options, say: Say = lambda _: None) ->
         told = job.analyse()
         summary = summarise(spark, layout, options.top) | told
         write_json(layout.summary, summary)
+        small = due(layout, options.sizes)
+        if small:
+            say(f"make one batch of {len(small)} small ones")
+            merge(spark, layout, small, options.sizes)
         return summary
 
 
@@ -136,9 +143,10 @@ class _Batch:
 
         numbers = self._spark.range(0, len(of), numPartitions=max(1, len(of)))
         found = numbers.mapInArrow(listing(store, of), spark_schema(LISTING))
-        if self._layout.batches():
-            known = self._table(MANIFEST, None).select("run", "fingerprint").hint(SMALL)
-            found = found.join(known, ["run", "fingerprint"], "left_anti")
+        batches = self._layout.batches()
+        if batches:
+            known = readings(self._spark, self._layout, batches).select("run", "fingerprint")
+            found = found.join(known.hint(SMALL), ["run", "fingerprint"], "left_anti")
         fresh = F.lit(self._now_ns / 1e9) - F.col("newest_s") < self._options.quiet_s
         return found.withColumn("pending", ~F.col("judged") & fresh)
 
@@ -243,21 +251,14 @@ class _Batch:
 
     def _new(self, table: str) -> DataFrame:
         """Tell what this batch has of a table."""
-        return self._table(table, self._batch)
-
-    def _table(self, table: str, batch: int | None) -> DataFrame:
-        path = self._folder(table, batch)
-        return self._spark.read.schema(spark_schema(TABLES[table])).parquet(path)
+        path = self._layout.table(table, self._batch).absolute()
+        path.mkdir(parents=True, exist_ok=True)
+        return self._spark.read.schema(spark_schema(TABLES[table])).parquet(str(path))
 
     def _bucketed(self, buckets: Buckets, table: str) -> DataFrame:
         """Read a table by buckets that was written where the runs were read, a bucket a task."""
         path = self._layout.table(table, self._batch)
         return buckets.at(path, spark_schema(TABLES[table]))
-
-    def _folder(self, table: str, batch: int | None) -> str:
-        path = self._layout.table(table, batch).absolute()
-        path.mkdir(parents=True, exist_ok=True)
-        return str(path)
 
     def _write(self, table: str, found: DataFrame, mode: str = "overwrite") -> None:
         """Write rows of a table; columns that ``found`` lacks are null."""

@@ -4,9 +4,12 @@
 
     <out>/<table>/batch=<n>/part-*.parquet
     <out>/manifest/batch=<n>/             appears last, whole, by a rename
+    <out>/manifest/batch=<n>/_from        of batches that were merged: the number of the first
     <out>/summary.json                    the answer of the last analysis
 
-A batch without a manifest was cut short; the next analysis takes its number and its place.
+A batch without a manifest was cut short; the next analysis clears it away. An analysis numbers its
+batch by tens: between two of them is room for what the first of them and those before it are merged
+into (``pipeline.merging``). Of two batches with the same run the higher number counts.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,6 +26,8 @@ from pipeline.schemas import TABLES
 
 MANIFEST = "manifest"
 _BATCH = "batch="
+_FROM = "_from"  # Spark takes no file for a part whose name begins so
+_STEP = 10
 
 
 class Layout:
@@ -43,18 +48,46 @@ class Layout:
 
     def batches(self) -> list[int]:
         """The batches that count, oldest first."""
-        found = self.table(MANIFEST).glob(f"{_BATCH}*")
-        return sorted(int(path.name.removeprefix(_BATCH)) for path in found)
+        found = self._numbers(MANIFEST)
+        return [batch for batch in found if not any(self._is_merged(batch, n) for n in found)]
+
+    def paths(self, name: str, batches: Iterable[int] | None = None) -> list[str]:
+        """The folders of a table that count and are there: of these batches, or of all."""
+        of = self.batches() if batches is None else batches
+        folders = (self.table(name, batch).absolute() for batch in of)
+        return [str(folder) for folder in folders if folder.is_dir()]
 
     def begin(self) -> int:
-        """The number of a new batch, with what an analysis that was cut short left cleared away."""
+        """The number of a new batch; what counts no more, or never did, is cleared away."""
         self.table(MANIFEST).mkdir(parents=True, exist_ok=True)
-        batch = max(self.batches(), default=0) + 1
-        for name in TABLES:
-            shutil.rmtree(self.table(name, batch), ignore_errors=True)
+        self.clear()
+        return (max(self.batches(), default=0) // _STEP + 1) * _STEP
+
+    def clear(self) -> None:
+        """Remove what an analysis left that was cut short, and batches that were merged.
+
+        The manifests of these go last: without them nobody would know that they were merged.
+        """
+        counted = set(self.batches())
+        for name in sorted(TABLES, key=lambda table: table == MANIFEST):
+            for batch in set(self._numbers(name)) - counted:
+                shutil.rmtree(self.table(name, batch), ignore_errors=True)
         for folder in (self.draft, self.scratch):
             shutil.rmtree(folder, ignore_errors=True)
-        return batch
+
+    def _numbers(self, table: str) -> list[int]:
+        found = self.table(table).glob(f"{_BATCH}*")
+        return sorted(int(path.name.removeprefix(_BATCH)) for path in found)
+
+    def _is_merged(self, batch: int, into: int) -> bool:
+        """Tell whether a batch is one of those that another one was merged of."""
+        if batch >= into:
+            return False
+        try:
+            first = (self.table(MANIFEST, into) / _FROM).read_text(encoding="ascii")
+        except FileNotFoundError:
+            return False
+        return int(first) <= batch
 
     @property
     def scratch(self) -> Path:
@@ -76,6 +109,12 @@ class Layout:
         """Make the batch of the draft manifest count; its analysis began at that time."""
         os.utime(self.draft, ns=(began_ns, began_ns))
         os.replace(self.draft, self.table(MANIFEST, batch))  # noqa: PTH105 - atomic
+
+    def commit_merged(self, batch: int, first: int) -> None:
+        """Make the batch of the draft manifest count instead of all from ``first`` on to it."""
+        last = max(each for each in self.batches() if first <= each < batch)
+        (self.draft / _FROM).write_text(str(first), encoding="ascii")
+        self.commit(batch, self.table(MANIFEST, last).stat().st_mtime_ns)
 
     @contextmanager
     def locked(self) -> Iterator[int]:

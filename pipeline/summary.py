@@ -5,15 +5,17 @@ Nothing in it grows with the number of runs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, GroupedData, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.types import StructType
 
 from pipeline.layout import MANIFEST, Layout
 from pipeline.schemas import TABLES, spark_schema
 from pipeline.transforms.base import SMALL
-from pipeline.trends import AVAILABILITY, DETECTION, counted, latency, recovery
+from pipeline.trends import AVAILABILITY, DETECTION, counted, latency, over_time, recovery
 
 TOTALS: Final = {
     "runs": "count(*)",
@@ -41,32 +43,66 @@ def newest(
         table: Its name.
         again: Whether some runs were read more than once; None: look.
     """
-    schema = spark_schema(TABLES[table]).add("batch", "long")
     batches = layout.batches()
-    paths = [str(p) for b in batches if (p := layout.table(table, b).absolute()).is_dir()]
-    if not paths:
-        return spark.createDataFrame([], schema)
-    base = str(layout.table(table).absolute())
-    rows = spark.read.schema(schema).option("basePath", base).parquet(*paths)
     if again is None:
         again = read_again(spark, layout)
-    if not again:
+    last = readings(spark, layout, batches) if again else None
+    rows = rows_that_count(spark, layout, table, batches, last)
+    return spark.createDataFrame([], _with_batch(table)) if rows is None else rows
+
+
+def rows_that_count(
+    spark: SparkSession,
+    layout: Layout,
+    table: str,
+    batches: Sequence[int],
+    last: DataFrame | None,
+) -> DataFrame | None:
+    """The rows of a table in some batches, with their ``batch``; None if there is no such file.
+
+    Args:
+        spark: The session.
+        layout: Where the tables lie.
+        table: Its name.
+        batches: Which ones.
+        last: The ``readings`` that count; None: each run was read once.
+    """
+    paths = layout.paths(table, batches)
+    if not paths:
+        return None
+    base = str(layout.table(table).absolute())
+    rows = spark.read.schema(_with_batch(table)).option("basePath", base).parquet(*paths)
+    if last is None:
         return rows
-    last = _manifest(spark, layout).agg(F.max("batch").alias("batch"))
-    return rows.join(last.hint(SMALL), ["run", "batch"], "left_semi")
+    counted = last.select("run", "batch").hint(SMALL)
+    return rows.join(counted, ["run", "batch"], "left_semi").select(*rows.columns)
+
+
+def readings(spark: SparkSession, layout: Layout, batches: Sequence[int]) -> DataFrame:
+    """The last reading of each run in these batches: ``run``, ``fingerprint``, ``batch``."""
+    read = _manifest(spark, layout, batches)
+    return read.groupBy("run").agg(
+        F.expr("max_by(fingerprint, batch)").alias("fingerprint"), F.max("batch").alias("batch")
+    )
 
 
 def read_again(spark: SparkSession, layout: Layout) -> bool:
     """Tell whether runs were read in more than one batch, so that only their last rows count."""
-    if len(layout.batches()) < 2:  # noqa: PLR2004 - more than one
+    batches = layout.batches()
+    if len(batches) < 2:  # noqa: PLR2004 - more than one
         return False
-    return not _manifest(spark, layout).count().where("count > 1").isEmpty()
+    counts = _manifest(spark, layout, batches).groupBy("run").count()
+    return not counts.where("count > 1").isEmpty()
 
 
-def _manifest(spark: SparkSession, layout: Layout) -> GroupedData:
-    """(run, batch) of all batches that read it, by run."""
-    found = [str(layout.table(MANIFEST, b).absolute()) for b in layout.batches()]
-    return spark.read.schema("run string, batch long").parquet(*found).groupBy("run")
+def _manifest(spark: SparkSession, layout: Layout, batches: Sequence[int]) -> DataFrame:
+    """What was read in these batches: (run, fingerprint, batch)."""
+    schema = spark_schema(TABLES[MANIFEST])
+    return spark.read.schema(schema).parquet(*layout.paths(MANIFEST, batches))
+
+
+def _with_batch(table: str) -> StructType:
+    return spark_schema(TABLES[table]).add("batch", "long")
 
 
 def summarise(spark: SparkSession, layout: Layout, top: int) -> dict[str, Any]:
@@ -77,7 +113,14 @@ def summarise(spark: SparkSession, layout: Layout, top: int) -> dict[str, Any]:
         for table in ("verdicts", "runs", "anomalies", "faults", "latencies")
     )
     totals, found = _totals(runs, verdicts)
+    ways = _ways_to_fail(runs, anomalies).persist()
+    try:
+        signatures = _rows(ways.orderBy(F.desc("runs"), "signature").limit(top))
+        periods = over_time(runs, verdicts, ways.selectExpr("first_started as started"))
+    finally:
+        ways.unpersist()
     trends = {
+        "periods": periods,
         "recovery": recovery(faults),
         "latency": latency(latencies),
         "detection": found,
@@ -91,7 +134,7 @@ def summarise(spark: SparkSession, layout: Layout, top: int) -> dict[str, Any]:
         "trends": trends,
         "disagreement_reasons": _top(differ, "reason", top) if totals["disagreements"] else [],
         "detail_reasons": _top(details, "reason", top) if has_details else [],
-        "signatures": _signatures(runs, anomalies, top),
+        "signatures": signatures,
     }
 
 
@@ -117,24 +160,26 @@ def _totals(runs: DataFrame, verdicts: DataFrame) -> tuple[dict[str, Any], list[
 
 def _top(found: DataFrame, column: str, top: int) -> list[dict[str, Any]]:
     counted = found.groupBy(column).agg(F.count("*").alias("runs"))
-    return [row.asDict() for row in counted.orderBy(F.desc("runs"), column).limit(top).collect()]
+    return _rows(counted.orderBy(F.desc("runs"), column).limit(top))
 
 
-def _signatures(runs: DataFrame, anomalies: DataFrame, top: int) -> list[dict[str, Any]]:
-    """The anomalies that most runs have, each once, with the first and the last run to show it."""
+def _rows(found: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict() for row in found.drop("first_started").collect()]
+
+
+def _ways_to_fail(runs: DataFrame, anomalies: DataFrame) -> DataFrame:
+    """Each signature once: how many runs and anomalies have it, the first run to show it, the last.
+
+    ``first_started`` is when the first one began.
+    """
     per_run = anomalies.groupBy("signature", "invariant", "run").agg(F.count("*").alias("times"))
     seeded = per_run.join(runs.select("run", "seed", "started"), "run")
-    found = (
-        seeded.groupBy("signature", "invariant")
-        .agg(
-            F.count("*").alias("runs"),
-            F.sum("times").alias("times"),
-            F.expr("min_by(seed, struct(started, run))").alias("first_seed"),
-            F.expr("min_by(run, struct(started, run))").alias("first_run"),
-            F.expr("max_by(seed, struct(started, run))").alias("last_seed"),
-            F.expr("max_by(run, struct(started, run))").alias("last_run"),
-        )
-        .orderBy(F.desc("runs"), "signature")
-        .limit(top)
+    return seeded.groupBy("signature", "invariant").agg(
+        F.count("*").alias("runs"),
+        F.sum("times").alias("times"),
+        F.expr("min_by(seed, struct(started, run))").alias("first_seed"),
+        F.expr("min_by(run, struct(started, run))").alias("first_run"),
+        F.expr("max_by(seed, struct(started, run))").alias("last_seed"),
+        F.expr("max_by(run, struct(started, run))").alias("last_run"),
+        F.min("started").alias("first_started"),
     )
-    return [row.asDict() for row in found.collect()]

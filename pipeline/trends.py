@@ -1,10 +1,14 @@
-"""Trends over all runs under faults: latency, recovery, elections, detection.
+"""Trends over all runs: latency, recovery, elections, detection; and from one time to the next.
 
 Per run only counts are kept, so that the trends of all runs are a sum.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import date
+from operator import itemgetter
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
@@ -27,6 +31,20 @@ DETECTION: Final = {
         "percentile_approx(if(verdict = 'invalid', detected_ns, null) / 1e6, 0.5)"
     ),
 }
+# What happened in a day, a week or a month; each is a sum over days.
+OF_A_PERIOD: Final = {
+    "runs": "count(*)",
+    "invalid": "count_if(verdict = 'invalid')",
+    "unknown": "count_if(verdict = 'unknown')",
+    "events": "coalesce(sum(events), 0)",
+    "elections": AVAILABILITY["elections"],
+    "outages": AVAILABILITY["outages"],
+    "unavailable_ms": AVAILABILITY["unavailable_ms"],
+}
+DAY: Final = "concat_ws('-', substr(started, 1, 4), substr(started, 5, 2), substr(started, 7, 2))"
+DAYS_MAX = 20_000
+SHOWN_BY_DAY = 31
+SHOWN_BY_WEEK = 26 * 7
 KINDS_MAX = 500  # of nemeses, mutants: there are dozens
 
 
@@ -61,6 +79,54 @@ def latency(taken: DataFrame) -> list[dict[str, Any]]:
         "f",
         "nemesis",
     )
+
+
+def over_time(runs: DataFrame, verdicts: DataFrame, shown_first: DataFrame) -> list[dict[str, Any]]:
+    """Add up by the day on which runs began, or by its week or month where days are many.
+
+    Args:
+        runs: Rows of RUNS.
+        verdicts: Rows of VERDICTS for them.
+        shown_first: ``started`` of the first run that showed it, for each way to fail.
+    """
+    sums = (F.expr(sql).alias(name) for name, sql in OF_A_PERIOD.items())
+    by_day = runs.withColumn("day", F.expr(DAY)).join(verdicts, "run", "left").groupBy("day")
+    days = {row["day"]: row.asDict() for row in by_day.agg(*sums).limit(DAYS_MAX).collect()}
+    new = shown_first.groupBy(F.expr(DAY).alias("day")).count().limit(DAYS_MAX).collect()
+    ways = {row["day"]: row["count"] for row in new}
+    return periods([{**row, "new_ways_to_fail": ways.get(day, 0)} for day, row in days.items()])
+
+
+def periods(days: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Add up days, as 2026-11-24, to weeks, as 2026-W48, or months, as 2026-11, in their order.
+
+    Days that are none stay as they are, and come last.
+    """
+    rows = sorted(days, key=itemgetter("day"))
+    known = [day for row in rows if (day := _date(row["day"])) is not None]
+    span = (max(known) - min(known)).days if known else 0
+    found: dict[str, Counter[str]] = {}
+    for row in rows:
+        sums = found.setdefault(_period(row["day"], span), Counter())
+        sums.update({name: value for name, value in row.items() if name != "day"})
+    return [{"period": period, **sums} for period, sums in sorted(found.items())]
+
+
+def _period(day: str, span_days: int) -> str:
+    date_ = _date(day)
+    if date_ is None or span_days < SHOWN_BY_DAY:
+        return day
+    if span_days < SHOWN_BY_WEEK:
+        year, week, _ = date_.isocalendar()
+        return f"{year}-W{week:02}"
+    return day[:7]
+
+
+def _date(day: str) -> date | None:
+    try:
+        return date.fromisoformat(day)
+    except ValueError:
+        return None
 
 
 def counted(found: DataFrame, *by: str | Column) -> list[dict[str, Any]]:

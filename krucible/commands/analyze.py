@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +16,7 @@ from krucible.console import Json, err, out, print_json, print_table
 from krucible.quantities import whole
 from krucible.stores import mirror_of
 
+PERIODS = ("when", "runs", "invalid", "unknown", "new ways to fail", "elections", "unavailable s")
 TABLES = ".analysis"  # of a store in object storage, as in a folder
 
 
@@ -116,6 +118,9 @@ def _show(summary: dict[str, Any]) -> None:
         f"{summary['events']} events, {summary['ops']} ops; {summary['lines_bad']} bad lines,"
         f" {summary['unreadable']} runs that cannot be read"
     )
+    periods = summary["trends"]["periods"]
+    if len(periods) > 1:
+        print_table(PERIODS, [_of_period(period) for period in periods])
     if summary["signatures"]:
         cells = [
             (str(s["runs"]), str(s["first_seed"]), str(s["last_seed"]), s["signature"])
@@ -124,3 +129,14 @@ def _show(summary: dict[str, Any]) -> None:
         print_table(("runs", "first seed", "last seed", "signature"), cells)
     for reason in summary["disagreement_reasons"]:
         told(f"differs in {reason['runs']} runs: {reason['reason']}")
+
+
+def _of_period(period: Mapping[str, Any]) -> tuple[str, ...]:
+    """A line of the table of PERIODS."""
+    counts = (period[name] for name in ("runs", "invalid", "unknown", "new_ways_to_fail"))
+    return (
+        period["period"],
+        *map(str, counts),
+        str(period["elections"]),
+        f"{period['unavailable_ms'] / 1e3:.1f}",
+    )

@@ -24,6 +24,7 @@ from tests.support.pages.design import design_page
 from tests.support.pages.docs import cli_page, plugins_page
 from tests.support.pages.invariants import invariants_page
 from tests.support.pages.nemeses import nemeses_page
+from tests.support.pages.pipeline import pipeline_page
 from tests.support.pages.releases import chases, key, releases_page
 from tests.support.pages.zoo import hunts, readme_page, zoo_page
 from tests.support.places import ROOT
@@ -33,6 +34,7 @@ PAGES = {
     "docs/design.md": design_page,
     "docs/invariants.md": invariants_page,
     "docs/nemeses.md": nemeses_page,
+    "docs/pipeline.md": pipeline_page,
     "docs/plugins.md": plugins_page,
     "docs/releases.md": releases_page,
     "docs/zoo.md": zoo_page,

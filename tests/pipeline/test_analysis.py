@@ -21,10 +21,11 @@ from harness.sessions.zoo import bugs, plan_of
 from harness.spec import SIM, RunSpec
 from harness.store.folder import RunDir, Store
 from pipeline.analysis import TABLES_FOLDER, Options, analyse
-from pipeline.layout import Layout
+from pipeline.layout import MANIFEST, Layout
 from pipeline.listing import runs_of, shares
+from pipeline.merging import Sizes, due, merge
 from pipeline.reading import read_run
-from pipeline.schemas import MANIFEST, spark_schema
+from pipeline.schemas import TABLES, spark_schema
 from pipeline.summary import newest
 from tests.support.spark.cluster import standalone_cluster
 from tests.support.spark.sessions import quiet_session
@@ -118,6 +119,47 @@ def test_verdicts_are_those_of_single_runs_and_what_was_read_is_not_read_again(
     reasons = [each["reason"] for each in again["disagreement_reasons"]]
     assert any(reason.startswith("system: unknown in results.json") for reason in reasons)
     assert again["lines_bad"] == 3
+    assert [(p["runs"], p["invalid"]) for p in again["trends"]["periods"]] == [(5, 2)]
+    _batches_are_merged_without_loss(spark, store, again)
+
+
+def _batches_are_merged_without_loss(
+    spark: SparkSession, store: Path, told: dict[str, Any]
+) -> None:
+    """What counted in two batches is one, and all that is told of the store is as before."""
+    layout = Layout(store / TABLES_FOLDER)
+    first, second = layout.batches()
+    assert due(layout, Sizes()) == [], "two are not many"
+    assert due(layout, Sizes(many=2, big_bytes=1)) == [], "they are not small"
+    small = Sizes(many=2)
+    counted = {table: _counted(spark, layout, table) for table in TABLES}
+    read = dict(counted[MANIFEST])
+    assert len(read) < len(counted[MANIFEST]), "some were read twice"
+    merged = merge(spark, layout, due(layout, small), small)
+    assert layout.batches() == [merged]
+    assert first < second < merged < layout.begin()
+    after = {table: _counted(spark, layout, table) for table in TABLES}
+    assert len(after.pop(MANIFEST)) == len(read)
+    del counted[MANIFEST]
+    assert after == counted
+    for table in TABLES:
+        assert len(list(layout.table(table).rglob("*.parquet"))) <= 1
+
+    once_more = _analyse(spark, store, sizes=Sizes(many=1))
+    assert once_more["new"]["runs"] == 0, "what was merged is known"
+    assert layout.batches() == [merged + 1], "the analysis has merged by itself"
+    del told["new"], once_more["new"]
+    assert once_more == told
+
+
+def _counted(spark: SparkSession, layout: Layout, table: str) -> list[Any]:
+    """The rows of a table that count, in some order of their own, without their batch."""
+    if table == MANIFEST:
+        found = spark.read.parquet(*layout.paths(table))
+    else:
+        found = newest(spark, layout, table)
+    rows = [tuple(row) for row in found.drop("batch").collect()]
+    return sorted(rows, key=repr)
 
 
 def _damage(run: RunDir) -> None:
@@ -159,7 +201,7 @@ def test_a_table_without_any_row_is_empty_not_unreadable(
     layout = Layout(tmp_path)
     batch = layout.begin()
     layout.table("faults", batch).mkdir(parents=True)
-    rows = spark.createDataFrame([("a/b", "0", batch)], spark_schema(MANIFEST))
+    rows = spark.createDataFrame([("a/b", "0", batch)], spark_schema(TABLES[MANIFEST]))
     rows.write.parquet(str(layout.draft))
     layout.commit(batch, 0)
     assert newest(spark, layout, "faults").count() == 0
@@ -206,8 +248,40 @@ def test_what_an_analysis_left_that_was_cut_short_does_not_count(tmp_path: Path)
     layout.table("events", 1).mkdir(parents=True)
     (layout.table("events", 1) / "part-0.parquet").write_bytes(b"half")
     assert layout.batches() == []
-    assert layout.begin() == 1
+    assert layout.begin() > 1
     assert not layout.table("events", 1).exists()
+
+
+def test_a_merged_batch_counts_instead_of_its_own_at_once_and_as_a_whole(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    batches = []
+    for _ in range(3):
+        batches.append(layout.begin())
+        _fake_batch(layout, batches[-1])
+        layout.commit(batches[-1], began_ns=batches[-1] * 10**9)
+    first, second, third = batches
+    into = second + 1
+    _fake_batch(layout, into)
+    assert layout.batches() == batches, "cut short before its manifest was there"
+
+    layout.commit_merged(into, first)
+    assert layout.batches() == [into, third], "cut short before the others were removed"
+    assert layout.since_ns == third * 10**9
+    layout.begin()
+    for table in ("events", MANIFEST):
+        there = sorted(path.name for path in layout.table(table).glob("batch=*"))
+        assert there == [f"batch={into}", f"batch={third}"]
+
+    all_ = third + 1
+    _fake_batch(layout, all_)
+    layout.commit_merged(all_, into)
+    assert layout.batches() == [all_]
+    assert layout.since_ns == third * 10**9, "an analysis has begun then, and none later"
+
+
+def _fake_batch(layout: Layout, batch: int) -> None:
+    layout.table("events", batch).mkdir(parents=True)
+    layout.draft.mkdir(parents=True)
 
 
 def test_a_cluster_of_two_workers_says_the_same(store: Path, tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from pipeline.replicas import fold
 from pipeline.rows import batch_rows
 from pipeline.schemas import TABLES, spark_schema
 from pipeline.transforms import READ, REPLACED, TRANSFORMS, Tables, judge_all
-from tests.support.pages.pipeline import pipeline_page
 from tests.support.places import ROOT
 from tests.support.spark.sessions import quiet_session
 from tests.support.traces.traces import Trace, changing, healthy
@@ -137,13 +136,6 @@ def test_a_transform_of_a_part_finds_nothing_else(
 def test_every_transform_has_a_trace_that_it_is_seen_to_find(transformed: Found) -> None:
     assert {name for name, found in transformed.items() if found} == set(TRANSFORMS)
     assert set(TRANSFORMS) < names_of("consensus")
-
-
-def test_the_page_says_who_judges_what(rewrite: bool) -> None:
-    path = ROOT / "docs" / "pipeline.md"
-    if rewrite:
-        path.write_text(pipeline_page(), encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == pipeline_page(), "run pytest with --rewrite"
 
 
 def test_what_a_part_leaves_is_said() -> None:

@@ -26,6 +26,16 @@ or the set of broken invariants, differs. Both are listed with their reasons.
   that it is judged by. Only runs that are new, or have changed, are read; of a changed run the last
   reading counts. A batch counts when its manifest appears, at the end; what an analysis left that
   was cut short is cleared away by the next one.
+- **A year of nights is few files**: each analysis is a partition of every table (`batch=N`). When
+  twelve small ones (less than 2 GB each) have followed each other, the analysis makes one of them
+  after it has told its answer: files of some 128 MB, with only the rows that count. The merged
+  batch counts when its manifest appears, and then the others count no more, wherever that is cut
+  short. Read the partitions that have a manifest; one with a file `_from` stands for all from that
+  number on.
+- **Trends over time**: `trends.periods`, and a table on the screen, have for each day on which runs
+  began their number, how many were invalid or unknown, ways to fail that were never seen before,
+  elections, and how long nothing could be written; for each week when the days are more than 31,
+  for each month beyond half a year.
 - **Tolerant**: lines that are cut off or no JSON objects are left out, counted (`lines_bad`) and
   told (`runs.warnings`). A run without a readable `spec.json` is a row with its problem. A run
   without `results.json` is left for later (`pending`) until nothing was written to it for ten
