@@ -21,7 +21,10 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from pipeline.layout import MANIFEST, Layout
 from pipeline.schemas import TABLES, spark_schema
-from pipeline.summary import readings, rows_that_count
+from pipeline.spark import for_little
+from pipeline.summary import read_again, readings, rows_that_count
+
+LITTLE_BYTES = 16 << 20  # of a table: less is not worth compiling a plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +56,15 @@ def merge(spark: SparkSession, layout: Layout, batches: Sequence[int], sizes: Si
     """
     into = batches[-1] + 1
     last = readings(spark, layout, batches)
+    counted = last if read_again(spark, layout, batches) else None  # most often all rows count
     for table in TABLES:
         if table == MANIFEST:
             continue
-        found = rows_that_count(spark, layout, table, batches, last)
+        size = _bytes(layout, table, batches)
+        for_little(spark, little=size < LITTLE_BYTES)
+        found = rows_that_count(spark, layout, table, batches, counted)
         if found is not None:
-            files = -(-_bytes(layout, table, batches) // sizes.file_bytes)
-            _write(found.drop("batch"), files, layout.table(table, into))
+            _write(found.drop("batch"), -(-size // sizes.file_bytes), layout.table(table, into))
     manifest = last.select("run", "fingerprint", F.lit(into).cast("long").alias("batch"))
     _write(manifest.select(*spark_schema(TABLES[MANIFEST]).names), 1, layout.draft)
     layout.commit_merged(into, batches[0])

@@ -45,7 +45,7 @@ def newest(
     """
     batches = layout.batches()
     if again is None:
-        again = read_again(spark, layout)
+        again = read_again(spark, layout, batches)
     last = readings(spark, layout, batches) if again else None
     rows = rows_that_count(spark, layout, table, batches, last)
     return spark.createDataFrame([], _with_batch(table)) if rows is None else rows
@@ -86,9 +86,8 @@ def readings(spark: SparkSession, layout: Layout, batches: Sequence[int]) -> Dat
     )
 
 
-def read_again(spark: SparkSession, layout: Layout) -> bool:
+def read_again(spark: SparkSession, layout: Layout, batches: Sequence[int]) -> bool:
     """Tell whether runs were read in more than one batch, so that only their last rows count."""
-    batches = layout.batches()
     if len(batches) < 2:  # noqa: PLR2004 - more than one
         return False
     counts = _manifest(spark, layout, batches).groupBy("run").count()
@@ -107,7 +106,7 @@ def _with_batch(table: str) -> StructType:
 
 def summarise(spark: SparkSession, layout: Layout, top: int) -> dict[str, Any]:
     """The summary as one JSON object."""
-    again = read_again(spark, layout)
+    again = read_again(spark, layout, layout.batches())
     verdicts, runs, anomalies, faults, latencies = (
         newest(spark, layout, table, again=again)
         for table in ("verdicts", "runs", "anomalies", "faults", "latencies")
