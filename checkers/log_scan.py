@@ -191,7 +191,8 @@ def _by_kind(findings: list[Finding]) -> Iterator[list[Finding]]:
 def _anomaly(node: str, lines: Sequence[str], found: list[Finding]) -> Anomaly:
     first = found[0]
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    text = first.line.strip()[:LINE_CHARS_MAX]
+    raised = [line for line in first.why[:1] if _RAISED.match(line)]
+    text = ": ".join(line.strip()[:LINE_CHARS_MAX] for line in (first.line, *raised))
     low = max(0, first.number - 1 - CONTEXT_LINES // 2)
     return Anomaly(
         INVARIANT,

@@ -62,13 +62,15 @@ class Known:
     """A finding: what a system under test is known to break, and where the story of that is.
 
     ``text`` is a part of the message of each such anomaly. ``faults`` are the nemeses of which a
-    run must have one for that: in runs without them the same is an anomaly; empty: any run.
+    run must have one for that: in runs without them the same is an anomaly; empty: any run. What
+    is ``red`` makes a run invalid all the same, and its anomaly names the finding.
     """
 
     invariant: str
     text: str
     finding: str
     faults: frozenset[str] = frozenset()
+    red: bool = False
 
     def applies(self, nemeses: Collection[str]) -> bool:
         """Tell whether it can come of a run with these nemeses."""
@@ -77,6 +79,10 @@ class Known:
     def covers(self, anomaly: Anomaly) -> bool:
         """Tell whether an anomaly is this known one."""
         return anomaly.invariant == self.invariant and self.text in anomaly.message
+
+    def excuses(self, anomaly: Anomaly) -> bool:
+        """Tell whether an anomaly does not count, as it is this known one."""
+        return not self.red and self.covers(anomaly)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from harness.agent.firewall import Refused
 _VERSION = re.compile(r'version "(\d+)')
 _USUAL = Path("/usr/lib/jvm")
 _ASK_S = 15.0
+_START_S = 60.0  # a JVM that only says its version, on a machine that has much else to do
 _CHUNK = 1 << 20
 _ANSWER_BYTES_MAX = 64 << 10
 _POLL_S = 0.005
@@ -61,7 +62,7 @@ def java_version(java: str | Path) -> int | None:
     """The major version that a ``java`` says it has; None when it does not run."""
     try:
         said = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, timeout=_ASK_S, check=False
+            [java, "-version"], capture_output=True, text=True, timeout=_START_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

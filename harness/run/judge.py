@@ -148,18 +148,21 @@ def conclude(
 
 
 def _without(result: CheckResult, known: Sequence[Known], told: Counter[str]) -> CheckResult:
-    """The result without what is known, which is counted in ``told`` by its finding."""
+    """The result without what is known, which is counted in ``told`` by its finding.
+
+    What is known and red stays, and names its finding.
+    """
     left = []
     for anomaly in result.anomalies:
         found = next((each for each in known if each.covers(anomaly)), None)
-        if found is None:
-            left.append(anomaly)
-        else:
+        if found is not None:
             told[found.finding] += 1
-    if len(left) == len(result.anomalies):
-        return result
+            if not found.red:
+                continue
+            anomaly = replace(anomaly, details={**anomaly.details, "finding": found.finding})  # noqa: PLW2901
+        left.append(anomaly)
     valid = result.valid
-    if valid is Valid.INVALID and not left:
+    if valid is Valid.INVALID and result.anomalies and not left:
         valid = Valid.VALID if result.reason is None else Valid.UNKNOWN
     return replace(result, valid=valid, anomalies=tuple(left))
 

@@ -192,7 +192,7 @@ class _Tape:
 
     def _violated(self, event: Mapping[str, Any], time_ns: int, found: Iterable[Anomaly]) -> None:
         wanted = self.stop_at
-        found = [a for a in found if not any(each.covers(a) for each in self.known)]
+        found = [a for a in found if not any(each.excuses(a) for each in self.known)]
         first = next((a for a in found if wanted is None or a.invariant in wanted), None)
         if first is not None and self.stop is None:
             place = f"n{event['node']}", event["inc"], event["seq"]

@@ -51,6 +51,17 @@ def test_a_traceback_is_one_finding_with_what_was_raised() -> None:
     assert "KeyError: 'n2'" in found.details["context"]
 
 
+def test_what_a_jvm_logs_is_told_with_the_exception_below_it() -> None:
+    logged = "CRITICAL Encountered fatal fault: Unexpected error in raft IO thread"
+    raised = "java.lang.IllegalArgumentException: Unexpected acknowledgement from non-voter 3"
+    at = "\tat org.apache.kafka.raft.LeaderState.ensureValidVoter(LeaderState.java:881)"
+    found = only(scanned("\n".join((logged, raised, at))))
+    assert found.message == (
+        f"n2 printed the sign of a crash, fatal error, in line 1: {logged}: {raised}"
+    )
+    assert only(scanned(f"{logged}\n{at}")).message.endswith(f": {logged}")
+
+
 @pytest.mark.parametrize(
     ("line", "kind"),
     [

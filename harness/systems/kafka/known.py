@@ -1,4 +1,4 @@
-"""Lists what nodes of Kafka are known to do, by release; it is counted apart, and no anomaly."""
+"""Lists what nodes of Kafka are known to do, by release; counted apart, and mostly no anomaly."""
 
 from __future__ import annotations
 
@@ -85,11 +85,27 @@ KEEPS_SETTINGS: Final = Known(
     "docs/findings.md, a deleted topic's settings",
 )
 
+# Exceptions that end a controller: the run is invalid, and the reader knows the story at once.
+ENDS: Final = (
+    Known(
+        "crash",
+        "Unexpected acknowledgement from non-voter",
+        "docs/findings.md, a removed voter's answer",
+        red=True,
+    ),
+    Known(
+        "crash",
+        "which is inconsistent with current leader OptionalInt.empty",
+        "docs/findings.md, a leader without its quorum-state",
+        red=True,
+    ),
+)
+
 
 def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
     """Tell what nodes of some releases are known to do."""
     lines = {release.line for release in releases}
-    found = [*KNOWN, BY_THE_WALL]
+    found = [*KNOWN, BY_THE_WALL, *ENDS]
     if min(lines) < HEARD_AT_ONCE_SINCE:
         found.append(HEARS_LATE)
     if min(lines) < PAUSES_SINCE:

@@ -197,3 +197,13 @@ def test_a_doubt_stays_where_all_else_is_known() -> None:
     known = (Known("S1", "has two leaders", "docs"),)
     doubtful = CheckResult("a", Valid.INVALID, (BAD,), reason="undecided: S2")
     assert conclude([doubtful], known=known).system is Valid.UNKNOWN
+
+
+def test_what_is_known_and_red_stays_and_names_its_finding() -> None:
+    known = (Known("S1", "has two leaders", "docs", red=True),)
+    judgement = conclude([CheckResult("a", Valid.INVALID, (BAD,))], known=known)
+    assert judgement.system is Valid.INVALID
+    assert judgement.known == {"docs": 1}
+    (anomaly,) = judgement.anomalies
+    assert (anomaly.message, anomaly.details["finding"]) == (BAD.message, "docs")
+    assert conclude([CheckResult("a", Valid.INVALID)]).system is Valid.INVALID

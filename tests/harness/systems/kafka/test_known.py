@@ -11,6 +11,11 @@ from harness.verdict import Anomaly
 
 BEGAN = "n2 began as candidate of epoch 1 (n2 seq 4): its disk has leader 1"
 LOST = f"{BEGAN}, so that it had lost that election"
+REMOVED = "Unexpected acknowledgement from non-voter"
+FORGOT = (
+    "Received request or response with leader OptionalInt[2] and epoch 1 which is inconsistent "
+    "with current leader OptionalInt"
+)
 OTHER = f"{BEGAN} and a vote for 3"
 
 
@@ -41,3 +46,17 @@ def test_settings_of_a_deleted_topic_are_known_of_releases_that_were_looked_at(
 ) -> None:
     anomaly = Anomaly(invariant, f"one is 1, but the log folds to 2{BY_ORPHANS}t0")
     assert any(each.covers(anomaly) for each in known_of([Release(version)])) is known
+
+
+def test_an_exception_that_ends_a_controller_is_known_and_stays_red() -> None:
+    told = "n4 printed the sign of a crash, fatal error, in line 20: CRITICAL fault: java.lang."
+    removed = Anomaly("crash", f"{told}IllegalArgumentException: {REMOVED} 3")
+    forgot = Anomaly("crash", f"{told}IllegalStateException: {FORGOT}.empty and epoch 1")
+    two = Anomaly("crash", f"{told}IllegalStateException: {FORGOT}[3] and epoch 1")
+    known = known_of([Release("4.3.1")])
+    assert [any(each.covers(a) for each in known) for a in (removed, forgot, two)] == [
+        True,
+        True,
+        False,
+    ]
+    assert not any(each.excuses(a) for each in known for a in (removed, forgot))
