@@ -24,6 +24,7 @@ from node.metadata.state import BROKER, TOPIC, PartitionState
 from node.metadata.transactions import Transactions
 
 MIN_ISR = "min.insync.replicas"
+SAME_INCARNATION = ", and is the same incarnation"  # in an anomaly's message
 JUDGED = ("S19", "C1", "C2", "C3", "C5", "C7", "C11")
 C2 = Meaning(
     "C2",
@@ -209,10 +210,11 @@ class MetadataWalk:
         right = epoch == old.epoch if old and again else batch.base <= epoch <= at
         if not right or (old is not None and epoch < old.epoch):
             before = f", before it had {old.epoch}" if old else ""
+            newer = old is not None and again and old.epoch < epoch and batch.base <= epoch <= at
             yield Anomaly(
                 "C1",
                 f"broker {record.broker_id} is registered at offset {at} with epoch {epoch}"
-                f"{before}",
+                f"{before}{SAME_INCARNATION if newer else ''}",
             )
         incarnation = record.incarnation_id.hex if record.incarnation_id else ""
         self._registered[epoch] = record.broker_id, incarnation

@@ -11,26 +11,23 @@ from random import Random
 from uuid import UUID
 
 from kio.schema.broker_heartbeat.v1.request import BrokerHeartbeatRequest
-from kio.schema.broker_registration.v4.request import (
-    BrokerRegistrationRequest,
-    Feature,
-    Listener,
-)
 from kio.schema.types import BrokerId
 from kio.static.primitive import i16, i64, u16
+from kio.static.protocol import RequestPayload
 
 from harness.contracts.clients import Outcome
-from harness.kafka.route import Cluster, Route, no_error, request
-from node.core.messages import DescribeQuorumRequest, DescribeQuorumResponse
+from harness.kafka.route import Cluster, Route, describe_quorum, no_error, request, spoken
 from node.log.meta_properties import random_id
 from node.metadata.features import FEATURES
-from node.wire import codec
+from node.wire.api import ApiKey
 from node.wire.network import Caller
+from node.wire.payloads import api_schema
+from node.wire.structs import build
 
 FIRST_ID = 1001  # above all nodes of a cluster
 NO_EPOCH = -1
 PORT = 9092
-_DESCRIBE_QUORUM_VERSION = 2
+_FIRST_WITH_LEVEL_ZERO = 4  # of BrokerRegistration
 
 
 @dataclass(slots=True)
@@ -83,9 +80,10 @@ async def register(
     Raises:
         Outcome: The controller did not say yes.
     """
-    wanted = _registration(route.cluster, broker, previous_epoch)
 
     async def attempt(connection: Caller) -> int:
+        version = spoken(connection, ApiKey.BROKER_REGISTRATION)
+        wanted = _registration(route.cluster, broker, previous_epoch, version)
         return int(no_error(await request(connection, wanted)).broker_epoch)
 
     broker.epoch = await route.at_controller(attempt, by_s)
@@ -93,27 +91,45 @@ async def register(
 
 
 def _registration(
-    cluster: Cluster, broker: PlayedBroker, previous_epoch: int
-) -> BrokerRegistrationRequest:
-    return BrokerRegistrationRequest(
+    cluster: Cluster, broker: PlayedBroker, previous_epoch: int, version: int
+) -> RequestPayload:
+    """In a version; what that lacks is left out: before 3 the epoch, before 2 the disk.
+
+    Before 4 so are features that are supported from level 0 on (KAFKA-17492).
+    """
+    payload = api_schema(ApiKey.BROKER_REGISTRATION, version).request
+    port, plain = u16(PORT), i16(0)
+    wanted: RequestPayload = build(
+        payload,
         broker_id=BrokerId(broker.id),
         cluster_id=cluster.id,
         incarnation_id=broker.incarnation,
         listeners=(
-            Listener(name="PLAINTEXT", host="127.0.0.1", port=u16(PORT), security_protocol=i16(0)),
+            build(
+                payload,
+                "Listener",
+                name="PLAINTEXT",
+                host="127.0.0.1",
+                port=port,
+                security_protocol=plain,
+            ),
         ),
         features=tuple(
-            Feature(
+            build(
+                payload,
+                "Feature",
                 name=feature.name,
                 min_supported_version=i16(feature.lowest),
                 max_supported_version=i16(feature.highest),
             )
             for feature in FEATURES.values()
+            if feature.lowest > 0 or version >= _FIRST_WITH_LEVEL_ZERO
         ),
         rack=None,
         log_dirs=(broker.directory,),
         previous_broker_epoch=i64(previous_epoch),
     )
+    return wanted
 
 
 async def heartbeat(
@@ -145,12 +161,10 @@ async def heartbeat(
 
 async def committed_offset(route: Route, by_s: float) -> int:
     """The last offset that the active controller knows to be committed; raises Outcome."""
-    question = DescribeQuorumRequest()
 
     async def attempt(connection: Caller) -> int:
-        wire = codec.request_to_wire(question, _DESCRIBE_QUORUM_VERSION)
-        answer = codec.response_from_wire(await request(connection, wire), question)
-        if not isinstance(answer, DescribeQuorumResponse) or answer.high_watermark is None:
+        answer = await describe_quorum(connection)
+        if answer is None or answer.high_watermark is None:
             raise Outcome("no-high-watermark", definite=True)
         return answer.high_watermark - 1
 

@@ -25,6 +25,7 @@ from node.core.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from node.core.types import Endpoint
 from node.driver.apis.serving import NOTHING_WRITTEN
 from node.wire import codec
+from node.wire.api import ApiKey
 from node.wire.errors import (
     ConnectFailed,
     Disconnected,
@@ -35,6 +36,7 @@ from node.wire.errors import (
     WireError,
 )
 from node.wire.network import Caller, Network
+from node.wire.payloads import spoken_versions
 
 REQUEST_TIMEOUT_S = 1.5
 CONNECT_TIMEOUT_S = 0.5
@@ -186,14 +188,34 @@ async def _leader_known_to(connection: Caller) -> int | None:
     response = await request(connection, _WHO_LEADS)
     if int(response.error_code) != ErrorCode.mismatched_endpoint_type:
         return int(response.controller_id)
-    quorum = DescribeQuorumRequest()
-    answer = codec.response_from_wire(
-        await request(connection, codec.request_to_wire(quorum, _DESCRIBE_QUORUM_VERSION)), quorum
-    )
-    return answer.leader_id if isinstance(answer, DescribeQuorumResponse) else None
+    answer = await describe_quorum(connection)
+    return None if answer is None else answer.leader_id
 
 
-_DESCRIBE_QUORUM_VERSION = 2
+async def describe_quorum(connection: Caller) -> DescribeQuorumResponse | None:
+    """Tell what a node says of the quorum; None: it refuses to. Raises Outcome."""
+    question = DescribeQuorumRequest()
+    version = spoken(connection, ApiKey.DESCRIBE_QUORUM)
+    wire = codec.request_to_wire(question, version)
+    answer = codec.response_from_wire(await request(connection, wire), question)
+    return answer if isinstance(answer, DescribeQuorumResponse) else None
+
+
+def spoken(connection: Caller, api_key: ApiKey) -> int:
+    """The highest version of a request that both ends speak; of a node not asked, ours.
+
+    Raises:
+        Outcome: They share none, or the node does not serve it.
+    """
+    if connection.negotiated is None:
+        return spoken_versions(api_key).max_version
+    try:
+        return connection.negotiated.version(api_key)
+    except UnsupportedVersionError as error:
+        label, definite = _LABELS[UnsupportedVersionError]
+        raise Outcome(label, definite=definite) from error
+
+
 _WHO_LEADS = DescribeClusterRequest(
     include_cluster_authorized_operations=False, endpoint_type=i8(CONTROLLERS)
 )

@@ -10,7 +10,7 @@ SERVICE: Final = (
     rule(
         "C1",
         r"broker (?P<broker>\S+) is registered at offset (?P<offset>\d+) with epoch (?P<epoch>\S+),"
-        r" before it had (?P<old>\S+)",
+        r" before it had (?P<old>[^\s,]+)(, and is the same incarnation)?",
         "Broker {broker} got epoch {epoch} at offset {offset} though it had {old}",
         "The same process keeps broker epoch {old}",
         "Epoch {epoch}",

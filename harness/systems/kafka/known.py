@@ -7,6 +7,7 @@ from typing import Final
 
 from harness.systems.kafka.releases import (
     HEARD_AT_ONCE_SINCE,
+    KEEPS_EPOCHS_SINCE,
     KEEPS_SETTINGS_UNTIL,
     LEADS_WHEN_ELECTED_SINCE,
     PAUSES_SINCE,
@@ -77,6 +78,11 @@ WITHOUT_PRE_VOTE: Final = Known(
     "S32", " with the pre-votes of ", "docs/kafka.md, voters before 4.0 know no pre-votes"
 )
 
+# Before 3.9 a broker that registers again gets another epoch, though it is the same incarnation.
+RENUMBERS: Final = Known(
+    "C1", ", and is the same incarnation", "docs/kafka.md, another epoch for the same incarnation"
+)
+
 # A topic's settings stay with whoever reads its creation and its deletion at once. A release that
 # nobody has looked at is not known to do so.
 KEEPS_SETTINGS: Final = Known(
@@ -118,6 +124,8 @@ def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
         found.append(KEEPS_SETTINGS)
     if min(lines) < LEADS_WHEN_ELECTED_SINCE:
         found += [CLAIMS_RESIGNED, OBSERVER_SPINS]
+    if min(lines) < KEEPS_EPOCHS_SINCE:
+        found.append(RENUMBERS)
     if min(lines) < VOTES_KEPT_SINCE:
         found += [FORGETS, FORGETS_LEADER]
         if max(lines) >= VOTES_KEPT_SINCE:

@@ -67,10 +67,10 @@ from harness.systems.kafka.simulated.registration import register_controllers
 from harness.systems.kafka.simulated.sites import (
     INSTALLED,
     OF_CONTROLLERS,
+    OF_DYNAMIC_QUORUMS,
     OF_LATEST,
     OF_MIXED_QUORUMS,
     OF_RAFT_ALONE,
-    OF_STATIC_QUORUMS,
     OF_VIEWS,
     kafka_site,
     latest_level,
@@ -169,6 +169,8 @@ def check_settings(settings: Mapping[str, str]) -> None:
             raise UsageError(
                 f"--set {QUORUM_SETTING}={DYNAMIC}: Apache Kafka {release} has no {DYNAMIC} quorums"
             )
+        if nodes_of_ours(settings) and release.line < DYNAMIC_SINCE:
+            raise UsageError(f"--set {SYSTEM}.NODE: want Apache Kafka 3.9 or newer, not {release}")
     if settings.get(JOIN) == "true":
         check_joining(settings)
     for key in settings:
@@ -304,7 +306,7 @@ def _simulated(settings: Mapping[str, str]) -> SystemTraits:
     assert fit.workloads is not None  # noqa: S101 - see above
     return replace(
         fit,
-        workloads=fit.workloads & OF_STATIC_QUORUMS,
+        workloads=fit.workloads - OF_DYNAMIC_QUORUMS,
         takes=lambda name: is_kafkas(name) and name != QUORUM_SETTING,
     )
 

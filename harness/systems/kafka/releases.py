@@ -22,6 +22,7 @@ LIVE_SINCE: Final = (3, 9)  # processes of ours, with the agent
 DYNAMIC_SINCE: Final = (3, 9)  # voters in the log (KIP-853)
 DESCRIBES_SINCE: Final = (3, 9)  # voters by directory, in version 2 of DescribeQuorum
 LEADS_WHEN_ELECTED_SINCE: Final = (3, 9)  # as state machines are told
+KEEPS_EPOCHS_SINCE: Final = (3, 9)  # of brokers, when the same incarnation registers again
 VOTES_KEPT_SINCE: Final = (4, 0)  # of followers, in quorum-state
 HEARD_AT_ONCE_SINCE: Final = (4, 1)  # of the high watermark (KIP-1166)
 JOINS_SINCE: Final = (4, 2)  # a quorum, by itself (KIP-1186)

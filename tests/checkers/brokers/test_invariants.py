@@ -272,7 +272,11 @@ LOGS: list[tuple[str, list[list[MetadataRecord]], str]] = [
         "topic u was created in the batch 6..7 with the partitions [1]",
     ),
     ("C1", [[register(3, 99)]], "registered at offset 6 with epoch 99"),
-    ("C1", [[register(2, 6, ONE)]], "registered at offset 6 with epoch 6, before it had 1"),
+    (
+        "C1",
+        [[register(2, 6, ONE)]],
+        "registered at offset 6 with epoch 6, before it had 1, and is the same incarnation",
+    ),
     ("C2", [[change_broker(1, 0, fenced=1)]], "broker 1, fenced, leads 1 partitions at offset 6"),
     (
         "C2",

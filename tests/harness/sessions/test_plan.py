@@ -144,8 +144,8 @@ def test_an_unknown_nemesis_is_refused_in_options_and_in_a_schedule(make: Any) -
         ),
         ({"workload": "brokers", "env": "loca"}, "no environment is called 'loca'"),
         (
-            {"workload": "isr", "env": SIM, "settings": {"krucible.kafka.version": "3.7.2"}},
-            "system 'kafka' works only with register",
+            {"workload": "describe", "env": SIM, "settings": {"krucible.kafka.version": "3.7.2"}},
+            "system 'kafka' works only with brokers, isr",
         ),
     ],
 )

@@ -14,7 +14,9 @@ from kio.schema.errors import ErrorCode
 
 from harness.contracts.environment import Address
 from harness.kafka.route import Cluster
-from node.wire.api import ALL_APIS, ApiKey
+from node.core.messages import DescribeQuorumRequest, DescribeQuorumResponse, Error
+from node.wire import codec
+from node.wire.api import ALL_APIS, ApiKey, ApiTable
 from node.wire.network import Sockets
 from node.wire.payloads import api_schema
 from node.wire.server import InboundRequest, Server
@@ -38,6 +40,7 @@ class FakeNode:
     asked: list[ApiKey] = field(default_factory=list)
     bodies: list[Any] = field(default_factory=list)
     server: Server | None = None
+    apis: ApiTable = field(default_factory=lambda: ALL_APIS)
 
     def answers(self, api: ApiKey, *answers: Answer) -> None:
         self.script[api] = deque(answers)
@@ -67,7 +70,7 @@ async def fake_cluster(*nodes: FakeNode, down: int = 0) -> AsyncIterator[Cluster
         addresses: dict[str, Address] = {}
         for node in nodes:
             node.server = Server(
-                "127.0.0.1", 0, node.handle, apis=ALL_APIS, on_reject=lambda *_: None
+                "127.0.0.1", 0, node.handle, apis=node.apis, on_reject=lambda *_: None
             )
             await stack.enter_async_context(node.server)
             addresses[f"n{node.id}"] = Address("127.0.0.1", node.server.port)
@@ -127,6 +130,26 @@ def leads(node_id: int) -> Answer:
                 cluster_authorized_operations=-(2**31),
             )
         )
+
+    return answer
+
+
+def registered(epoch: int) -> Answer:
+    """BrokerRegistration: done."""
+
+    def answer(request: InboundRequest) -> None:
+        request.reply(_response(request, error_code=ErrorCode.none, broker_epoch=epoch))
+
+    return answer
+
+
+def describes(high_watermark: int) -> Answer:
+    """DescribeQuorum: node 1 leads, alone."""
+
+    def answer(request: InboundRequest) -> None:
+        quorum = DescribeQuorumResponse(Error.NONE, 1, 5, high_watermark)
+        asked = DescribeQuorumRequest()
+        request.reply(codec.answer(quorum, request.version, request=asked))
 
     return answer
 

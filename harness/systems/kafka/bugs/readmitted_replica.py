@@ -8,6 +8,6 @@ BUG = ReleasedBug(
     affected="3.4.1",
     fixed="3.5.2",
     breaks=("C5",),
-    cannot="whole controllers before 3.9 do not run in the simulator; above them it takes the "
+    cannot="whole controllers before 3.7 do not run in the simulator; above them it takes the "
     "workload `isr` with a broker that restarts though nobody let it go",
 )

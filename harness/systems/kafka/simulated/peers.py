@@ -40,8 +40,14 @@ class Recode(Protocol):
     ) -> bytes | None: ...
 
 
-# takes a correlation, and the answer or the code of an error
-Done = Callable[[int, bytes | int], None]
+class Failed(NamedTuple):
+    """No answer: the code of an error, and whether the request was still waiting to be sent."""
+
+    code: int
+    unsent: bool = False
+
+
+Done = Callable[[int, bytes | Failed], None]  # takes a correlation
 BROKER_NOT_AVAILABLE: Final = 8  # how a channel tells that a request failed
 UNSUPPORTED_VERSION: Final = 35
 
@@ -120,7 +126,7 @@ class Peers:
     def _ask(self, peer: _Peer, connection: VirtualConnection, asked: Asked) -> None:
         version, body = self._spoken(connection, asked)
         if body is None:
-            self._done(asked.correlation, UNSUPPORTED_VERSION)
+            self._done(asked.correlation, Failed(UNSUPPORTED_VERSION))
             self._go_on(peer)
             return
 
@@ -134,14 +140,14 @@ class Peers:
                 self._go_on(peer)
             else:
                 peer.connection = None
-                self._done(asked.correlation, BROKER_NOT_AVAILABLE)
+                self._done(asked.correlation, Failed(BROKER_NOT_AVAILABLE))
                 self._broke(peer)
 
         try:
             connection.send_bytes(asked.api_key, version, body, self._timeout_s, answered)
         except WireError:
             peer.connection = None
-            self._done(asked.correlation, BROKER_NOT_AVAILABLE)
+            self._done(asked.correlation, Failed(BROKER_NOT_AVAILABLE))
             self._broke(peer)
 
     def _spoken(self, connection: VirtualConnection, asked: Asked) -> tuple[int, bytes | None]:
@@ -171,4 +177,4 @@ class Peers:
         peer.not_before_s = self._loop.time() + pause_s
         waiting, peer.queue = peer.queue, deque()
         for asked in waiting:
-            self._done(asked.correlation, BROKER_NOT_AVAILABLE)
+            self._done(asked.correlation, Failed(BROKER_NOT_AVAILABLE, unsent=True))

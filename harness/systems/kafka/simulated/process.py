@@ -24,7 +24,7 @@ from harness.systems.kafka.simulated.packed import (
     unpack_batch,
     unpack_values,
 )
-from harness.systems.kafka.simulated.peers import Asked, Peers
+from harness.systems.kafka.simulated.peers import Asked, Failed, Peers
 from node.config import NodeConfig
 from node.core.messages import Request
 from node.core.types import Endpoint
@@ -366,9 +366,9 @@ class KafkaProcess:
 
     # ------------------------------------------------------------------ messages
 
-    def _answered(self, correlation: int, answer: bytes | int) -> None:
-        if isinstance(answer, int):
-            self.put(pack(Kind.UNANSWERED, correlation, answer))
+    def _answered(self, correlation: int, answer: bytes | Failed) -> None:
+        if isinstance(answer, Failed):
+            self.put(pack(Kind.UNANSWERED, correlation, answer.code, d=int(answer.unsent)))
         else:
             self.put(pack(Kind.ANSWER, correlation, data=answer))
 

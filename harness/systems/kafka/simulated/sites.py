@@ -29,8 +29,8 @@ OF_RAFT_ALONE: Final = frozenset({"register", "membership", "describe"})  # work
 # whose reads a node's image answers
 OF_VIEWS: Final = frozenset({"isr", "list-append", "observers", "topics"})
 OF_CONTROLLERS: Final = OF_VIEWS | {"brokers", "producer-ids"}
-# before 3.9 controllers do not know the requests of our clients' brokers
-OF_STATIC_QUORUMS: Final = frozenset({"register"})
+# what they do has to do with voters in the log, or with their directories
+OF_DYNAMIC_QUORUMS: Final = frozenset({"membership", "describe"})
 # nodes of ours have a whole controller, and so have Kafka's beside them
 OF_MIXED_QUORUMS: Final = (OF_CONTROLLERS - OF_VIEWS) | {"membership", "describe"}
 # the line whose latest metadata.version it is

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from checkers.invariants.images import BY_ORPHANS
+from checkers.invariants.metadata_log import SAME_INCARNATION
 from harness.systems.kafka.known import known_of
 from harness.systems.kafka.releases import Release
 from harness.verdict import Anomaly
@@ -60,3 +61,13 @@ def test_an_exception_that_ends_a_controller_is_known_and_stays_red() -> None:
         False,
     ]
     assert not any(each.excuses(a) for each in known for a in (removed, forgot))
+
+
+@pytest.mark.parametrize(("version", "known"), [("3.7.2", True), ("3.9.2", False)])
+def test_another_epoch_for_the_same_incarnation_is_known_before_3_9(
+    version: str, known: bool
+) -> None:
+    said = "broker 2 is registered at offset 6 with epoch 6, before it had 1"
+    kept, other = Anomaly("C1", f"{said}{SAME_INCARNATION}"), Anomaly("C1", said)
+    assert any(each.covers(kept) for each in known_of([Release(version)])) is known
+    assert not any(each.covers(other) for each in known_of([Release(version)]))

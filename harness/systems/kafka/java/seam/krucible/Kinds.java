@@ -5,7 +5,7 @@ public final class Kinds {
     // inputs
     public static final byte REQUEST = 1; // a: number, b: -, d: version << 8 | api key; body
     public static final byte ANSWER = 2; // a: correlation; body of the answer
-    public static final byte UNANSWERED = 3; // a: correlation, b: error code
+    public static final byte UNANSWERED = 3; // a: correlation, b: error code, d: 1 if it was not sent yet
     public static final byte APPEND = 4; // a: token, b: epoch; values, each with its length (int)
     public static final byte SNAPSHOT = 5; // b: epoch, c: end offset; values likewise
     public static final byte SHUTDOWN = 6; // a: timeout in ms

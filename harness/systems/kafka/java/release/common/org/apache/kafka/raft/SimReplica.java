@@ -230,7 +230,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
         switch (kind) {
             case Kinds.REQUEST -> request(a, (short) (d & 0xff), (short) (d >> 8), data);
             case Kinds.ANSWER -> answer(a, data);
-            case Kinds.UNANSWERED -> unanswered(a, Errors.forCode((short) b));
+            case Kinds.UNANSWERED -> unanswered(a, Errors.forCode((short) b), d != 0);
             case Kinds.APPEND -> append(a, b, data);
             case Kinds.SNAPSHOT -> ((SimListener) machine).snapshot(new OffsetAndEpoch(c, b), SimListener.unpacked(data));
             case Kinds.SHUTDOWN -> {
@@ -340,11 +340,27 @@ public final class SimReplica implements Replica, TraceTeller.Node {
         complete(was.request, data);
     }
 
-    private void unanswered(int correlation, Errors error) {
+    /**
+     * Tell that no answer comes, as KafkaNetworkChannel does. It has no words for that of a FetchSnapshot before
+     * 3.9. What it throws then NetworkClient logs, so that the client hears nothing and goes by its own timeout;
+     * where the request waits for a connection still, InterBrokerSendThread ends the process.
+     */
+    private void unanswered(int correlation, Errors error, boolean isUnsent) {
         Sent was = sent.remove(correlation);
-        if (was != null) {
-            complete(was.request, RaftUtil.errorResponse(ApiKeys.forId(was.request.data().apiKey()), error));
+        if (was == null) {
+            return;
         }
+        ApiMessage told;
+        try {
+            told = RaftUtil.errorResponse(ApiKeys.forId(was.request.data().apiKey()), error);
+        } catch (IllegalArgumentException e) {
+            if (isUnsent) {
+                throw e;
+            }
+            log(40, "Uncaught error in request completion: " + e.getMessage() + " (NetworkClient)");
+            return;
+        }
+        complete(was.request, told);
     }
 
     private void complete(RaftRequest.Outbound request, ApiMessage data) {
