@@ -69,7 +69,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what is long, unless asked for, and see to it that no slow file is the last one.
 
     Files with slow tests begin while most of the quick ones are still to come: then both kinds run
-    side by side all the time.
+    side by side all the time. The folder that one worker has to itself comes before all others.
     """
     if not config.getoption("--long"):
         long = [item for item in items if item.get_closest_marker("long")]
@@ -81,7 +81,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for kind, until in ((slow, 0.7), ({*files} - slow, 1.0)):
         ordered = [path for path in files if path in kind]
         place |= {path: until * n / len(ordered) for n, path in enumerate(ordered)}
-    items.sort(key=lambda item: place[item.path])
+    items.sort(key=lambda item: (not item.nodeid.startswith(TOGETHER), place[item.path]))
 
 
 def pytest_configure() -> None:

@@ -163,16 +163,16 @@ def _possible(event: Event, code: int) -> Iterator[Verdict]:
 def _member(event: Event, code: int, replica: Replica) -> Iterator[Verdict]:
     """Judge why a leader does not change the voters, or whom it removes or updates.
 
-    Apache Kafka says that it removed one when the set without it is in force already.
+    Apache Kafka says that it removed one when the set without it is in force already. Who stops
+    leading refuses what is pending as no leader, and Kafka tells of that before it tells of its new
+    role: so that answer is not judged.
     """
     sets = replica.sets
     voters = sets.in_force
     if not voters:
         return
     who = f"its voters are {told(voters)}"
-    if code == NOT_LEADER and not isinstance(event.get("req_ep"), int):
-        yield "it leads" if replica.leads == event["ep"] else None
-    elif code == UNSUPPORTED_VERSION and event["api"] != "UpdateVoter":
+    if code == UNSUPPORTED_VERSION and event["api"] != "UpdateVoter":
         changing = all(key.directory is not None for key in voters)
         yield f"{who}, with directories, so that they may change" if changing else None
     peer, directory = event.get("peer"), event.get("peer_dir")

@@ -127,7 +127,7 @@ def monotonic_epoch(tables: Tables) -> Sequence[Wrong]:
     ]
 
 
-@transform("S26")
+@transform("S26", rest="that a reign is on disk before its first record")
 def no_resumed_reign(tables: Tables) -> Sequence[Wrong]:
     """Tell who starts as the leader that it was before writes nothing in that epoch any more."""
     says = "concat('n', node, ' leads epoch ', {}, ' again after it was restarted as its leader')"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.systems.kafka.distribution import KafkaDist
+from tests.support.kafka.quorum_files import TOO_EARLY
 from tests.support.kafka.shell import METADATA_SHELL, Ask, shell_of
 from tests.support.kafka.toolbox import toolbox_of
 
@@ -22,6 +24,7 @@ CLUSTER = "org.apache.kafka.tools.ClusterTool"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
 
 _TIMEOUT_S = 180
+_POLL_S = 0.1
 _NUMBER = re.compile(r"-?\d+")
 _FIELD = re.compile(r"(\w+): (\S+)")
 _CONTENT = re.compile(
@@ -80,9 +83,15 @@ class KafkaTools:
     ) -> str:
         """What the tool prints on stdout and stderr; fails the test when its exit code is wrong.
 
-        With ``succeeds`` None any exit code is right. Raises subprocess.TimeoutExpired.
+        With ``succeeds`` None any exit code is right. A controller that has not read yet which
+        metadata.version is finalized is asked again. Raises subprocess.TimeoutExpired.
         """
-        code, said = toolbox_of(self.dist).run(main, list(map(str, arguments)), timeout_s)
+        toolbox, argv = toolbox_of(self.dist), list(map(str, arguments))
+        deadline_s = time.monotonic() + timeout_s
+        code, said = toolbox.run(main, argv, timeout_s)
+        while code != 0 and TOO_EARLY in said and time.monotonic() < deadline_s:
+            time.sleep(_POLL_S)
+            code, said = toolbox.run(main, argv, timeout_s)
         told = f"{main} {' '.join(map(str, arguments))}\n{said}"
         assert succeeds in (None, code == 0), told
         return said

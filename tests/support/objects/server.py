@@ -11,8 +11,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,10 +18,14 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.session import get_session
 
 WRITER: Final = ("writer", "the-secret-of-the-writer")
 READER: Final = ("reader", "the-secret-of-the-reader")
 BUCKET: Final = "krucible-runs"
+REGION: Final = "us-east-1"
 TIMEOUT_S: Final = 60.0
 _PORTS: Final = ("master", "filer", "volume", "s3", "admin")
 _ACTIONS: Final = {WRITER: ("Admin", "Read", "Write", "List"), READER: ("Read", "List")}
@@ -49,7 +51,7 @@ class Server:
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ACCESS_KEY_ID": user[0],
             "AWS_SECRET_ACCESS_KEY": user[1],
-            "AWS_REGION": "us-east-1",
+            "AWS_REGION": REGION,
             "AWS_EC2_METADATA_DISABLED": "true",
         }
 
@@ -77,8 +79,9 @@ def served(folder: Path) -> Iterator[Server]:
                 [str(weed), *_arguments(data, rights, ports)], stdout=log, stderr=log, cwd=folder
             )
         try:
-            if _answers(process, ports["s3"]):
-                yield Server(f"http://127.0.0.1:{ports['s3']}", folder / "home")
+            url = f"http://127.0.0.1:{ports['s3']}"
+            if _has_bucket(process, url):
+                yield Server(url, folder / "home")
                 return
         finally:
             process.kill()
@@ -115,17 +118,26 @@ def _free_ports() -> dict[str, int]:
         return found
 
 
-def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
-    """Wait until the bucket is there; False when the server has ended: a port was taken."""
+def _has_bucket(process: subprocess.Popen[bytes], url: str) -> bool:
+    """Wait until the bucket is there; False when the server has ended: a port was taken.
+
+    Only who may read is told: others are refused, whether it is there or not.
+    """
+    user, secret = WRITER
+    client = get_session().create_client(
+        "s3",
+        region_name=REGION,
+        endpoint_url=url,
+        aws_access_key_id=user,
+        aws_secret_access_key=secret,
+        config=Config(retries={"total_max_attempts": 1}, connect_timeout=5, read_timeout=5),
+    )
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline and process.poll() is None:
         try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/{BUCKET}", timeout=5)
-        except urllib.error.HTTPError as error:
-            error.close()
-            if error.code == 403:  # it is there, and nobody in particular has asked
-                return True
-        except OSError:
-            pass
-        time.sleep(0.02)
+            client.head_bucket(Bucket=BUCKET)
+        except (BotoCoreError, ClientError):
+            time.sleep(0.02)
+        else:
+            return True
     return False

@@ -139,10 +139,6 @@ def call_voters_with_directories_static(trace: Trace) -> None:
     _not_removed(trace, 35)
 
 
-def deny_to_lead(trace: Trace) -> None:
-    _not_removed(trace, 6)
-
-
 ANSWER_BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
     ("S38", refuse_a_vote_that_is_still_to_give),
     ("S38", refuse_a_vote_that_it_gave),
@@ -169,5 +165,4 @@ ANSWER_BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
     ("S38", remove_a_voter_with_another_disk),
     ("S38", call_one_of_three_the_last),
     ("S38", call_voters_with_directories_static),
-    ("S38", deny_to_lead),
 ]
