@@ -27,11 +27,13 @@ from harness.systems.kafka.distribution import (
 )
 from harness.systems.kafka.plugin import check_settings
 from harness.systems.kafka.releases import DEFAULT, KNOWN, UPGRADE, VERSION, Release
+from harness.systems.kafka.simulated.registers import SNAPSHOT_BYTES
 from harness.systems.nodes.levels import METADATA_SETTING
 
 pytestmark = pytest.mark.slow
 
 TIMEOUT_S = 300
+WIPE = "disk-wipe-keep-id"
 NEWEST = KNOWN[-1]
 OTHERS = [version for version in KNOWN if version not in (DEFAULT, NEWEST)]
 
@@ -96,6 +98,20 @@ def test_a_release_is_valid_and_replays(version: str, workload: str, tmp_path: P
         assert told["spec"]["settings"][VERSION] == version
         checked = {name for each in told["results"] for name in each.get("checked", {})}
         assert {"S1", "S4", "S9", "S13"} <= checked
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", [*OTHERS, NEWEST])
+def test_an_observer_whose_disk_was_wiped_fetches_a_snapshot(version: str, tmp_path: Path) -> None:
+    fetched(version)
+    options = ("--seeds", "1..1", "--observers", "2", "--time-limit", "10", "--nemesis", WIPE)
+    often = ("--set", f"{SNAPSHOT_BYTES}=2000")
+    (told,) = simulate(
+        tmp_path, "--kafka-version", version, "--workload", "producer-ids", *options, *often
+    )
+    assert told["system"] == "valid", told["anomalies"]
+    checked = {name: n for each in told["results"] for name, n in each.get("checked", {}).items()}
+    assert checked["S24"] > 0, "it took a snapshot of the leader"
 
 
 @pytest.mark.parametrize(

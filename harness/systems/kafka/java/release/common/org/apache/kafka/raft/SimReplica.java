@@ -15,12 +15,14 @@ import java.util.function.Supplier;
 
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.message.ApiMessageType;
+import org.apache.kafka.common.message.FetchSnapshotResponseData;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
 import org.apache.kafka.common.record.MemoryRecords;
+import org.apache.kafka.common.record.UnalignedMemoryRecords;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.server.common.MetadataVersion;
 import org.apache.kafka.server.common.OffsetAndEpoch;
@@ -325,7 +327,11 @@ public final class SimReplica implements Replica, TraceTeller.Node {
                 throw new IllegalStateException("request " + request + " failed", error);
             }
             teller.answered(request, response.data());
-            put(Kinds.REPLY, number, 0, 0, (short) 0, bytes(response.data(), version));
+            try {
+                put(Kinds.REPLY, number, 0, 0, (short) 0, bytes(writable(response.data()), version));
+            } catch (RuntimeException e) { // or the future would keep it to itself
+                fault = e;
+            }
         });
         raft.handle(request);
     }
@@ -365,6 +371,20 @@ public final class SimReplica implements Replica, TraceTeller.Node {
 
     private void complete(RaftRequest.Outbound request, ApiMessage data) {
         request.completion.complete(SimClient.answered(request, data));
+    }
+
+    /** A part of a snapshot that is in memory, as a release before 3.9 can write it too. */
+    private static ApiMessage writable(ApiMessage answer) {
+        if (answer instanceof FetchSnapshotResponseData told) {
+            for (FetchSnapshotResponseData.TopicSnapshot topic : told.topics()) {
+                for (FetchSnapshotResponseData.PartitionSnapshot part : topic.partitions()) {
+                    if (part.unalignedRecords() instanceof UnalignedMemoryRecords records) {
+                        part.setUnalignedRecords(MemoryRecords.readableRecords(records.buffer()));
+                    }
+                }
+            }
+        }
+        return answer;
     }
 
     static byte[] bytes(ApiMessage message, short version) {
