@@ -52,7 +52,7 @@ def due(layout: Layout, sizes: Sizes) -> list[int]:
 def merge(spark: SparkSession, layout: Layout, batches: Sequence[int], sizes: Sizes) -> int:
     """Make one batch of these, which follow each other; gives its number.
 
-    What they were stays until the new one counts.
+    The old batches are removed when the new one counts.
     """
     into = batches[-1] + 1
     last = readings(spark, layout, batches)

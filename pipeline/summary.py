@@ -95,7 +95,7 @@ def read_again(spark: SparkSession, layout: Layout, batches: Sequence[int]) -> b
 
 
 def _manifest(spark: SparkSession, layout: Layout, batches: Sequence[int]) -> DataFrame:
-    """What was read in these batches: (run, fingerprint, batch)."""
+    """Read the manifests of these batches: a row (run, fingerprint, batch) for each reading."""
     schema = spark_schema(TABLES[MANIFEST])
     return spark.read.schema(schema).parquet(*layout.paths(MANIFEST, batches))
 

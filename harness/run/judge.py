@@ -148,9 +148,9 @@ def conclude(
 
 
 def _without(result: CheckResult, known: Sequence[Known], told: Counter[str]) -> CheckResult:
-    """The result without what is known, which is counted in ``told`` by its finding.
+    """Leave known anomalies out of a result, and count them in ``told`` by their finding.
 
-    What is known and red stays, and names its finding.
+    An anomaly that is known and ``red`` stays in the result, with the finding in its details.
     """
     left = []
     for anomaly in result.anomalies:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
+
+# Nodes take snapshots all the time and keep next to no log: who falls behind fetches a snapshot.
+SNAPSHOTS_ONLY: Final[Mapping[str, str]] = {
+    "metadata.log.max.record.bytes.between.snapshots": "100",
+    "metadata.max.idle.interval.ms": "50",
+    "metadata.max.retention.bytes": "1",
+    "metadata.log.segment.bytes": "300",
+    "krucible.log.clean.interval.ms": "100",
+}
 
 
 @dataclass(frozen=True, slots=True)

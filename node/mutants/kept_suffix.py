@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.catalogue.scenario import Scenario, fault
+from node.catalogue.scenario import SNAPSHOTS_ONLY, Scenario, fault
 from node.core.follower.downloading import Downloading
 from node.core.inputs import SnapshotInstalled
 from node.core.types import OffsetAndEpoch
@@ -46,13 +46,7 @@ class SuffixLog(FileLog):
         time_limit_s=5,
         rate_hz=100,
         concurrency=60,
-        settings={
-            "metadata.log.max.record.bytes.between.snapshots": "100",
-            "metadata.max.idle.interval.ms": "50",
-            "metadata.max.retention.bytes": "1",
-            "metadata.log.segment.bytes": "300",
-            "krucible.log.clean.interval.ms": "100",
-        },
+        settings=SNAPSHOTS_ONLY,
     ),
 )
 def kept_suffix(parts: NodeParts) -> NodeParts:

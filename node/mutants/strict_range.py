@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from node.catalogue.scenario import Scenario, fault
+from node.catalogue.scenario import SNAPSHOTS_ONLY, Scenario, fault
 from node.core.leader.snapshots import SnapshotFetches
 from node.core.messages import Error, FetchSnapshotRequest
 from node.driver.parts import NodeParts
@@ -31,13 +31,7 @@ class StrictFetches(SnapshotFetches):
         faults=(fault("kill", 1, 2, target="follower"),),
         time_limit_s=5,
         rate_hz=100,
-        settings={
-            "metadata.log.max.record.bytes.between.snapshots": "100",
-            "metadata.max.idle.interval.ms": "50",
-            "metadata.max.retention.bytes": "1",
-            "metadata.log.segment.bytes": "300",
-            "krucible.log.clean.interval.ms": "100",
-        },
+        settings=SNAPSHOTS_ONLY,
     ),
 )
 def strict_range(parts: NodeParts) -> NodeParts:

@@ -26,6 +26,7 @@ from tests.support.traces.traces import (
     Trace,
     changing,
     healthy,
+    one_leader,
     register_record,
     topic_record,
 )
@@ -36,17 +37,6 @@ OF_KAFKA = "L12"  # our node's events do not tell of its polls
 
 def names(result: CheckResult) -> set[str]:
     return {anomaly.invariant for anomaly in result.anomalies}
-
-
-def one_leader() -> Trace:
-    """Three voters, a leader of epoch 1 with one committed write."""
-    trace = Trace(3)
-    trace.start()
-    trace.elect(1, 1)
-    trace.replicate(1)
-    trace.commit(1)
-    trace.write(1, "r0", 1)
-    return trace
 
 
 def last(trace: Trace, node: int, type_: str) -> Event:

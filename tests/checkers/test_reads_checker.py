@@ -279,7 +279,7 @@ def test_lists_as_one_node_shows_them() -> None:
 
 
 def committed_late(trace: Trace) -> Anomaly:
-    """What is wrong when the leader's log is committed 0.2 s after all that was told so far."""
+    """Judge the ops so far, with all of the leader's log committed 0.2 s after the last event."""
     trace.replicate(2)
     trace.flush(2)
     trace.now_ns += 200 * MS

@@ -126,7 +126,7 @@ def test_verdicts_are_those_of_single_runs_and_what_was_read_is_not_read_again(
 def _batches_are_merged_without_loss(
     spark: SparkSession, store: Path, told: dict[str, Any]
 ) -> None:
-    """What counted in two batches is one, and all that is told of the store is as before."""
+    """Merge two batches into one; the same rows count, and the summary stays the same."""
     layout = Layout(store / TABLES_FOLDER)
     first, second = layout.batches()
     assert due(layout, Sizes()) == [], "two are not many"

@@ -8,7 +8,7 @@ import pytest
 
 from checkers.invariants.divergence import FetchedPrefix, NeedlessTruncation
 from checkers.monitor.monitor import Monitor
-from tests.support.traces.traces import Trace, healthy
+from tests.support.traces.traces import Trace, healthy, one_leader
 
 
 def judged(trace: Trace) -> set[str]:
@@ -19,12 +19,7 @@ def judged(trace: Trace) -> set[str]:
 
 def parted() -> Trace:
     """Node 1 wrote in epoch 1 what nobody has; node 2 leads epoch 2."""
-    trace = Trace(3)
-    trace.start()
-    trace.elect(1, 1)
-    trace.replicate(1)
-    trace.commit(1)
-    trace.write(1, "r0", 1)
+    trace = one_leader()
     trace.append(1)
     trace.elect(2, 2)
     return trace

@@ -46,7 +46,7 @@ def committed(first: int = 0) -> list[LogBatch]:
 
 
 def image(records: Sequence[Record], off: int = len(LOG), inc: int = 5) -> Event:
-    """What a node tells of an image that these records make; see ``node.trace``."""
+    """Make the ``image`` event that a node emits when it has these records; see ``node.trace``."""
     rest, orphans = without_orphans(records)
     event = {"t": "image", "node": 4, "inc": inc, "seq": 9, "ts": 3, "off": off, "kind": "full"}
     event["digest"] = digest_of(snapshot(records))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from checkers.invariants.kept_snapshots import NewerSnapshots, NewestKept, ReachedSnapshot
 from checkers.monitor.monitor import Monitor
-from tests.support.traces.traces import Trace
+from tests.support.traces.traces import Trace, one_leader
 
 
 def judged(trace: Trace) -> set[str]:
@@ -15,12 +15,7 @@ def judged(trace: Trace) -> set[str]:
 
 def with_snapshots() -> Trace:
     """Node 2 has made two snapshots."""
-    trace = Trace(3)
-    trace.start()
-    trace.elect(1, 1)
-    trace.replicate(1)
-    trace.commit(1)
-    trace.write(1, "r0", 1)
+    trace = one_leader()
     trace.freeze(2)
     trace.write(1, "r0", 2)
     trace.freeze(2)

@@ -9,7 +9,7 @@ import pytest
 from checkers.invariants.refusals import DeservedRefusals
 from checkers.monitor.monitor import Monitor
 from harness.verdict import Anomaly
-from tests.support.traces.traces import Trace, changing, healthy
+from tests.support.traces.traces import Trace, changing, healthy, one_leader
 
 OTHER = "0" * 32  # a directory that nobody has
 
@@ -22,12 +22,7 @@ def judged(trace: Trace) -> tuple[int, list[Anomaly]]:
 
 def started() -> Trace:
     """Node 1 leads epoch 1 with two snapshots, the newest of 100 bytes; the others follow it."""
-    trace = Trace(3)
-    trace.start()
-    trace.elect(1, 1)
-    trace.replicate(1)
-    trace.commit(1)
-    trace.write(1, "r0", 1)
+    trace = one_leader()
     trace.freeze(1)
     return trace
 

@@ -538,6 +538,17 @@ def healthy(voters: int = 3, observers: int = 1, make_fold: MakeFold = RecordsFo
     return trace
 
 
+def one_leader() -> Trace:
+    """Three voters; node 1 leads epoch 1, and has committed one write."""
+    trace = Trace(3)
+    trace.start()
+    trace.elect(1, 1)
+    trace.replicate(1)
+    trace.commit(1)
+    trace.write(1, "r0", 1)
+    return trace
+
+
 def changing(voters: int = 3) -> Trace:
     """Snapshots, a cleaned log, an install, and voters that come, are taken back and go.
 
