@@ -12,6 +12,7 @@ import pytest
 
 from harness.systems.kafka.distribution import KafkaDist
 from tests.support.kafka.cluster import Quorum
+from tests.support.kafka.quorum_writes import remove_voter
 from tests.support.kafka.quorums import dynamic_quorum
 from tests.support.kafka.tools import KafkaTools
 
@@ -61,7 +62,7 @@ def test_a_controller_is_added_and_removed(
     tools.add_controller(mixed.addresses, mixed[joining].config)
     assert voters(mixed, tools) == {i: mixed[i].directory_id for i in (*FIRST, joining)}
     mixed.write(next(VALUES))
-    tools.remove_controller(mixed.addresses, joining, mixed[joining].directory_id)
+    remove_voter(mixed, tools, joining)
     assert voters(mixed, tools) == {i: mixed[i].directory_id for i in FIRST}
     mixed[joining].kill()
 

@@ -38,6 +38,7 @@ def test_a_quorum_of_one_acknowledges_before_it_flushes(kafka: KafkaDist, tmp_pa
     assert "C11" in broken
 
 
+@pytest.mark.long
 def test_three_voters_do_not_though_all_lose_their_power(kafka: KafkaDist, tmp_path: Path) -> None:
     assert kafka.archive.is_file()
     found = meant(str(FOLDER), {}, None, Store(Path("nowhere")))

@@ -20,12 +20,16 @@ MIXES = {
     "two-of-ours": ({1: "kafka", 2: "ours", 3: "ours"}, "kafka"),
     "two-of-kafka-led-by-ours": ({1: "kafka", 2: "kafka", 3: "ours"}, "ours"),
 }
+PARAMS = [
+    pytest.param(mix, id=name, marks=[pytest.mark.long] if name == "two-of-ours" else [])
+    for name, mix in MIXES.items()
+]
 ELECTION_TIMEOUT = "controller.quorum.election.timeout.ms"
 PATIENT_MS = "20000"
 VALUES = map(str, count(1_000))
 
 
-@pytest.fixture(scope="module", params=list(MIXES.values()), ids=list(MIXES))
+@pytest.fixture(scope="module", params=PARAMS)
 def mixed(
     request: pytest.FixtureRequest, kafka: KafkaDist, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Quorum]:

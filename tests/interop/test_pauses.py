@@ -20,11 +20,15 @@ MIXES = {
     "two-of-kafka": {1: "kafka", 2: "kafka", 3: "ours"},
     "two-of-ours": {1: "ours", 2: "ours", 3: "kafka"},
 }
+PARAMS = [
+    pytest.param(mix, id=name, marks=[pytest.mark.long] if name == "two-of-kafka" else [])
+    for name, mix in MIXES.items()
+]
 SILENT_MS = 5_000  # far more than the fetch timeout, after which it would stand for election
 VALUES = map(str, count(1_000))
 
 
-@pytest.fixture(scope="module", params=list(MIXES.values()), ids=list(MIXES))
+@pytest.fixture(scope="module", params=PARAMS)
 def mixed(
     request: pytest.FixtureRequest, kafka: KafkaDist, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Quorum]:

@@ -21,7 +21,7 @@ from node.core.messages import RemoveVoterRequest
 from node.core.types import ReplicaKey
 from tests.support.live.scene import LiveScene, play
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 SPEC = RunSpec(
     7,
     system="kafka",

@@ -13,6 +13,7 @@ from node.log.layout import uuid_to_text
 from tests.support.kafka.cluster import Quorum
 from tests.support.kafka.quorum_files import faults
 from tests.support.kafka.quorum_view import await_observer, described, voters
+from tests.support.kafka.quorum_writes import remove_voter
 from tests.support.kafka.quorums import dynamic_quorum
 from tests.support.kafka.tools import KafkaTools
 
@@ -35,18 +36,12 @@ def add(quorum: Quorum, tools: KafkaTools, node_id: int) -> None:
     tools.add_controller(quorum.addresses, quorum[node_id].config)
 
 
-def remove(quorum: Quorum, tools: KafkaTools, node_id: int) -> None:
-    """Remove a voter by Kafka's tool."""
-    tools.remove_controller(quorum.addresses, node_id, quorum[node_id].directory_id)
-    quorum.wait_for(lambda: node_id not in voters(quorum), f"{node_id} is no voter any more")
-
-
 def leave_alone(quorum: Quorum, tools: KafkaTools, node_id: int) -> None:
     """Make that node the only voter; so it leads."""
     if node_id not in voters(quorum):
         add(quorum, tools, node_id)
     for other in voters(quorum) - {node_id}:
-        remove(quorum, tools, other)
+        remove_voter(quorum, tools, other)
     quorum.await_leader([node_id])
 
 
@@ -99,7 +94,7 @@ def test_a_leader_of_either_kind_adds_voters_of_both_and_hands_over_when_it_is_r
     assert view.leader_id == leader, "it was to stay the leader"
     assert_told(growing, tools, [1, 2, 3])
 
-    remove(growing, tools, leader)
+    remove_voter(growing, tools, leader)
     others = {1, 2, 3} - {leader}
     growing.await_leader(others, after_epoch=view.epoch)
     assert_told(growing, tools, others)

@@ -359,7 +359,7 @@ def test_ctrl_c_is_quiet_at_any_moment(command: str, tmp_path: Path) -> None:
     subprocess.run([*argv[:4], "list"], cwd=tmp_path, capture_output=True, check=True)
     usual_s = time.monotonic() - began_s
     codes = set()
-    for part in range(0, 12, 2):
+    for part in (1, 5, 9):
         process = subprocess.Popen(
             argv,
             cwd=tmp_path,

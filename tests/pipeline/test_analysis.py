@@ -284,6 +284,7 @@ def _fake_batch(layout: Layout, batch: int) -> None:
     layout.draft.mkdir(parents=True)
 
 
+@pytest.mark.long
 def test_a_cluster_of_two_workers_says_the_same(store: Path, tmp_path: Path) -> None:
     with standalone_cluster(tmp_path, workers=2) as master:
         command = [*KRUCIBLE, "analyze", str(store), "--json"]

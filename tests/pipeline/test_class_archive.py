@@ -54,6 +54,7 @@ def test_the_first_session_leaves_an_archive_that_the_next_one_maps(tmp_path: Pa
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_an_archive_that_is_no_good_costs_nothing_but_time(tmp_path: Path) -> None:
     java = java_home(tmp_path / "java")
     cache = tmp_path / "cache"

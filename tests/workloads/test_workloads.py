@@ -28,6 +28,7 @@ from workloads.common.keys import Keys, groups
 from workloads.register import RegisterOps
 from workloads.topics import TopicOps
 
+pytestmark = pytest.mark.slow
 NAMES = ("register", "topics", "observers")
 every_workload = pytest.mark.parametrize("name", NAMES)
 

@@ -18,7 +18,7 @@ from tests.support.commands.victim import TITLE, Victim, kills, running
 pytestmark = pytest.mark.slow
 
 ALL_FAULTS = "all"
-KILLS = kills(2)
+KILLS = kills(1)
 
 
 @contextlib.contextmanager

@@ -74,7 +74,10 @@ def _assert_evidence(ran: Ran) -> None:
 
 
 # Some of the zoo with real processes; all of it is simulated in test_zoo.
-@pytest.mark.parametrize("mutant", ["ack-before-commit", "commit-without-majority"])
+@pytest.mark.parametrize(
+    "mutant",
+    [pytest.param("ack-before-commit", marks=pytest.mark.long), "commit-without-majority"],
+)
 def test_a_seeded_bug_is_caught_for_what_it_breaks(tmp_path: Path, mutant: str) -> None:
     faults = "partition-isolate-leader,partition-halves,kill"
     ran = run(tmp_path, mutant=mutant, nemesis=faults, time_limit=9, rate=150, seed=1)
@@ -93,7 +96,7 @@ def test_a_forgotten_vote_is_caught(tmp_path: Path) -> None:
     assert {each.invariant for each in session.judgement.anomalies} & MUTANTS["forgotten-vote"]
 
 
-@pytest.mark.parametrize("workload", ["topics", "observers"])
+@pytest.mark.parametrize("workload", ["topics", pytest.param("observers", marks=pytest.mark.long)])
 def test_the_other_workloads_are_valid_on_a_healthy_cluster(tmp_path: Path, workload: str) -> None:
     faults = "kill,partition-isolate-leader"
     ran = run(tmp_path, workload=workload, nemesis=faults, time_limit=7, rate=150, seed=2)

@@ -31,6 +31,13 @@ def shape(scenario: Scenario) -> str:
 SHAPES = {shape(m.scenario): (m.name, m.scenario) for m in DIRECTED if m.scenario is not None}
 
 
+# One in three of them in each run of the tests: the swarm has its controls, too.
+CONTROLS = [
+    pytest.param(about, id=about[0], marks=[pytest.mark.long] if number % 3 else [])
+    for number, about in enumerate(SHAPES.values())
+]
+
+
 def play(scenario: Scenario, seed: int, mutant: str | None) -> SimRun:
     """Simulate a scenario."""
     stop_at = tuple(mutants.get(mutant).breaks) if mutant else None
@@ -53,7 +60,7 @@ def test_a_seeded_bug_is_caught_in_its_scenario(mutant: Mutant) -> None:
     pytest.fail(f"caught by {sorted(caught)}, want one of {mutant.breaks}")
 
 
-@pytest.mark.parametrize("about", SHAPES.values(), ids=[name for name, _ in SHAPES.values()])
+@pytest.mark.parametrize("about", CONTROLS)
 def test_without_the_bug_its_scenario_is_valid(about: tuple[str, Scenario]) -> None:
     _, scenario = about
     run = play(scenario, scenario.seeds[0], None)

@@ -12,6 +12,8 @@ from node.wire.payloads import api_schema
 from node.wire.structs import build
 from tests.support.kafka.calls import call
 from tests.support.kafka.cluster import CLUSTER_ID, HOST, Quorum
+from tests.support.kafka.quorum_view import voters
+from tests.support.kafka.tools import KafkaTools, Through
 
 # A broker that says nothing more is not to be fenced while a test runs.
 PATIENT = {"broker_session_timeout_ms": "600000"}
@@ -100,3 +102,22 @@ def create_topic(quorum: Quorum, name: str, partitions: int, replication_factor:
         return code != 41
 
     quorum.wait_for(created, f"topic {name} is created")
+
+
+def remove_voter(
+    quorum: Quorum, tools: KafkaTools, node_id: int, asked: str | Through | None = None
+) -> None:
+    """Remove a voter by Kafka's tool, and wait until the leader tells so.
+
+    A leader of Kafka's ends where a removed voter answers its BeginQuorumEpoch ("A removed voter's
+    answer ends the leader" in docs/findings.md), and it asks once a second: so the voter is
+    killed first, and started again.
+    """
+    leader = quorum.await_leader().leader_id
+    rests = node_id != leader and leader in quorum.of_kind("kafka") and quorum[node_id].alive
+    if rests:
+        quorum[node_id].kill()
+    tools.remove_controller(asked or quorum.addresses, node_id, quorum[node_id].directory_id)
+    quorum.wait_for(lambda: node_id not in voters(quorum), f"{node_id} is no voter any more")
+    if rests:
+        quorum[node_id].start()

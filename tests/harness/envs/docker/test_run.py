@@ -27,7 +27,7 @@ from tests.support.docker.proxy import proxy
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 # More moments than the suite has time for, e.g. KRUCIBLE_KILLS=50.
-KILLS = int(os.environ.get("KRUCIBLE_KILLS", "2"))
+KILLS = int(os.environ.get("KRUCIBLE_KILLS", "1"))
 SMALL = {"env": "docker", "voters": 3, "observers": 0, "rate": 60}
 TIMEOUT_S = 90.0
 MOMENT_MAX_S = 16.0  # of start-up, faults, recovery and teardown
@@ -59,6 +59,7 @@ def test_a_run_with_faults_is_valid_and_has_evidence_of_each(tmp_path: Path) -> 
         assert ran.run_dir.path.joinpath("logs", f"{node}.log").read_text()
 
 
+@pytest.mark.long
 def test_a_seeded_bug_is_caught_in_containers_too(tmp_path: Path) -> None:
     ran = run(tmp_path, **SMALL, mutant="forgotten-vote", nemesis="kill", time_limit=8, seed=1)
     assert ran.code == 1, ran.explain()
