@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from checkers.timeline.heard import last_heard_ns
 from checkers.timeline.windows import FaultWindow, fault_windows
 from harness.clock import NS_PER_S
 from harness.contracts.checker import RunData
@@ -76,11 +77,8 @@ def _not_ended(run: RunData) -> Iterator[str]:
 
 def _since(run: RunData, node: str) -> str:
     """The moment of a node's last event, which is about when it went down."""
-    last = None
-    for event in run.events.get(node, ()):
-        last = event
-    at_ns = None if last is None else last.get("rx_ns")
-    return f" since {at_ns / NS_PER_S:.1f} s" if isinstance(at_ns, int) else ""
+    at_ns = last_heard_ns(run.events.get(node, ()))
+    return "" if at_ns is None else f" since {at_ns / NS_PER_S:.1f} s"
 
 
 def _not_installed(run: RunData, windows: Sequence[FaultWindow]) -> Iterator[str]:

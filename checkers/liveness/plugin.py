@@ -21,6 +21,7 @@ from checkers.liveness.fetches import unanswered_fetches
 from checkers.liveness.shutdowns import late_shutdowns
 from checkers.liveness.timers import stuck_elections
 from checkers.replay.trace import Event
+from checkers.timeline.heard import last_heard_ns
 from harness.contracts.checker import RunData
 from harness.history.ops import NEMESIS, History, Op
 from harness.registry import checkers
@@ -112,7 +113,10 @@ def liveness(run: RunData) -> CheckResult:
     fetches, unanswered = unanswered_fetches(run.history, run.events)
     stops, late_stops = late_shutdowns(run.history, rare, run.spec.settings)
     checked = {"L1": 1, "L2": 1, "L9": elections, "L13": fetches}
-    if not end.get("recovered"):
+    if down := end.get("down"):
+        checked = {"L8": len(down), "L9": elections, "L13": fetches}  # others were not waited for
+        anomalies = list(_ended(down, run, end.get("elapsed_ms")))
+    elif not end.get("recovered"):
         nodes = _follow(run, recovery.end_ns)
         anomalies = list(_not_recovered(nodes, run, end.get("elapsed_ms")))
     else:
@@ -196,6 +200,21 @@ def _follow(run: RunData, end_ns: int, begin_ns: int = 0) -> dict[str, Node]:
                 if event["t"] == "role":
                     node.role_changes.append(event)
     return nodes
+
+
+def _ended(down: Mapping[str, str], run: RunData, elapsed_ms: int | None) -> Iterator[Anomaly]:
+    """Tell who does not come back; the harness then waits for nobody, so others are not judged."""
+    for name, how in down.items():
+        at_ns = last_heard_ns(run.events.get(name, ()))
+        heard = "and never told of itself"
+        if at_ns is not None:
+            heard = f"last heard of at {at_ns / NS_PER_S:.3f} s"
+        yield Anomaly(
+            "L8",
+            f"{name} has ended ({how}), {heard}: for that the wait for the cluster was given up,"
+            f" {elapsed_ms} ms after the last fault was healed",
+            details={"nodes": [name]},
+        )
 
 
 def _not_recovered(

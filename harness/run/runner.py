@@ -29,7 +29,7 @@ from harness.generators.basic import Generator, coerce, only, stagger, time_limi
 from harness.run.interpreter import OP_TIMEOUT_S, Interpreter
 from harness.run.player import HEAL_TRIES, FaultPlayer, FaultReport, KeepLate, ignore_late
 from harness.run.recorder import OpSink, Progress, Recorder, Silence
-from harness.spec import SIM, RunSpec
+from harness.spec import RunSpec
 
 RECOVERY_TIMEOUT_S = 20.0
 FINAL_LIMIT_S = 20.0
@@ -277,13 +277,8 @@ class Run:
         self._result.recovered = recovered
 
     def _down(self) -> dict[str, str]:
-        """The nodes whose processes have ended, each with how; of a simulation none are named.
-
-        The events of a simulation tell as much, and its bytes must stay the same.
-        """
+        """The nodes whose processes have ended, each with how."""
         cluster = self._plan.cluster
-        if self._plan.spec.env == SIM:
-            return {}
         states = {node: cluster.environment.process(node) for node in cluster.system.nodes}
         return {node: state.detail for node, state in states.items() if state.has_ended}
 

@@ -118,6 +118,14 @@ SERVICE: Final = (
     ),
     rule(
         "L8",
+        r"(?P<node>\S+) has ended \((?P<how>.*)\), (?P<heard>.*): for that the wait for the cluster"
+        r" was given up, (?P<s>\d+) ms after the last fault was healed",
+        "{node} has ended, and does not come back",
+        "All nodes run once no fault is in force",
+        "{how}, {heard}; {s} ms after the last fault nobody waited for the others any more",
+    ),
+    rule(
+        "L8",
         r"(?P<node>\S+) did not hear in (?P<s>\S+) s of peace that (?P<by>\S+) had committed"
         r" (?P<want>\d+)",
         "{node} did not hear within {s} s that {by} had committed up to {want}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +20,11 @@ from checkers.liveness.plugin import (
 from harness.contracts.checker import RunData
 from harness.contracts.evidence import LogBatch, LogSnapshot
 from harness.history.ops import NEMESIS, History, Op, OpType
+from harness.sessions.simulated import simulate
+from harness.sessions.zoo import plan_of
 from harness.spec import RunSpec
 from harness.verdict import CheckResult, Valid
+from node.mutants import get
 
 S = 1_000_000_000
 
@@ -30,6 +34,7 @@ class Run:
 
     def __init__(self) -> None:
         self.recovered = True
+        self.down: dict[str, str] = {}  # by the op of the recovery
         self.events: dict[str, list[dict[str, Any]]] = {f"n{i}": [] for i in range(1, 5)}
         self.windows: dict[str, tuple[int, int]] = {"recovery": (9, 10), "settle": (11, 16)}
         self.ops: list[Op] = []
@@ -66,6 +71,7 @@ class Run:
             end: dict[str, Any] = {"seconds": end_s - begin_s}
             if f == "recovery":
                 end = {"recovered": self.recovered, "elapsed_ms": 1000}
+                end |= {"down": self.down} if self.down else {}
             ops.append(Op(len(ops), begin_s * S, NEMESIS, "info", f, {}))
             ops.append(Op(len(ops), end_s * S, NEMESIS, "info", f, end))
         ops.sort(key=lambda op: op.time_ns)
@@ -112,6 +118,47 @@ def test_a_node_that_does_not_catch_up(run: Run) -> None:
     run.recovered = False
     run.tell("n1", 9, "hwm", v=30)
     assert "n2 at -1" in run.found()["L8"]
+
+
+def test_a_node_that_has_ended_is_named_and_nobody_is_blamed_for_what_was_not_waited_for(
+    run: Run,
+) -> None:
+    run.recovered, run.down = False, {"n2": "process 3: exit code 1"}
+    run.events["n2"] = [event for event in run.events["n2"] if event["t"] != "hwm"]
+    run.tell("n2", 8.25, "role", to="follower", leader=1, why="test")
+    run.tell("n2", 8.5, "disk", what="bit-flip")  # a fault's word, not the node's
+    run.tell("n1", 9.5, "role", to="resigned", leader=None, why="check-quorum")
+    result = run.judged()
+    assert run.found() == {
+        "L8": "n2 has ended (process 3: exit code 1), last heard of at 8.250 s: for that the wait "
+        "for the cluster was given up, 1000 ms after the last fault was healed"
+    }
+    assert (result.anomalies[0].details, result.checked["L8"]) == ({"nodes": ["n2"]}, 1)
+    assert not result.checked.keys() & {"L1", "L2"}
+
+
+def test_a_node_that_ended_and_told_nothing(run: Run) -> None:
+    run.recovered, run.down = False, {"n2": "process 1: exit code 254"}
+    run.events["n2"].clear()
+    assert "n2 has ended (process 1: exit code 254), and never told of itself" in run.found()["L8"]
+
+
+def test_a_simulated_node_that_dies_is_named() -> None:
+    """A leader dies of a follower that has lost something (KAFKA-12181)."""
+    scenario = get("backward-fetch").scenario
+    assert scenario is not None
+    run = simulate(plan_of(scenario.to_json(), scenario.seeds[0], "backward-fetch", stop_at=()))
+    (result,) = (each for each in run.judgement.results if each.checker == "liveness")
+    told = [each for each in result.anomalies if each.invariant in ("L1", "L2", "L8")]
+    assert told
+    for each in told:
+        assert each.invariant == "L8"
+        assert re.fullmatch(
+            r"n\d has ended \(process \d+: exit code \d+\), last heard of at \d+\.\d{3} s: for that"
+            r" the wait for the cluster was given up, 0 ms after the last fault was healed",
+            each.message,
+        ), each.message
+    assert any(" is down since " in why for why in run.judgement.reasons["coverage"])
 
 
 def test_an_election_in_peace(run: Run) -> None:

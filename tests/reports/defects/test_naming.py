@@ -126,3 +126,16 @@ def test_texts_of_a_message_are_not_looked_at_again() -> None:
 
 def test_names_are_sorted_as_people_do() -> None:
     assert sorted(["S10 a", "S2 b", "S1", "L3"], key=natural) == ["L3", "S1", "S2 b", "S10 a"]
+
+
+def test_a_node_that_has_ended() -> None:
+    message = (
+        "n2 has ended (process 3: exit code 1), last heard of at 8.250 s: for that the wait for the"
+        " cluster was given up, 0 ms after the last fault was healed"
+    )
+    assert defect("L8", message, {}) == Defect(
+        "n2 has ended, and does not come back",
+        "All nodes run once no fault is in force",
+        "process 3: exit code 1, last heard of at 8.250 s; 0 ms after the last fault nobody waited"
+        " for the others any more",
+    )
