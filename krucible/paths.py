@@ -13,6 +13,11 @@ _MAGIC = frozenset("*?[")
 Skip = Callable[[Path], object]  # is told of each hidden folder that was not looked into
 
 
+def is_pattern(path: Path) -> bool:
+    """Tell whether a path that is not there stands for those that it matches."""
+    return bool(_MAGIC & set(str(path)))
+
+
 def found(path: Path, skip: Skip) -> list[Path]:
     """List the histories and runs that a path stands for, sorted; itself if it stands for none.
 
@@ -20,7 +25,7 @@ def found(path: Path, skip: Skip) -> list[Path]:
     run for all runs and histories within it, but for those in hidden folders (``.venv``, ``.git``).
     ``latest`` links lead to no run twice.
     """
-    if not path.exists() and _MAGIC & set(str(path)):
+    if not path.exists() and is_pattern(path):
         names = glob.glob(str(path), recursive=True)  # noqa: PTH207 - it may be absolute
         matches = sorted(map(Path, names))
         return [each for match in matches for each in found(match, skip)] or [path]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,11 +32,11 @@ from harness.verdict import (
     CheckResult,
     Valid,
 )
-from krucible.arguments import TIME_LIMIT_MAX_S
+from krucible.arguments import DEFAULT_STORE, TIME_LIMIT_MAX_S, StoreDir
 from krucible.console import STYLE, Json, complain, err, print_json, print_table
-from krucible.paths import found
+from krucible.paths import HISTORY_SUFFIXES, found, is_pattern
 from krucible.quantities import duration, whole
-from krucible.stores import at_hand, mirror_of, of_run, run_at
+from krucible.stores import at_hand, mirror_of, of_run, opened, run_at
 
 UNREADABLE = "unreadable"
 LIST_APPEND = "list-append"
@@ -54,7 +55,8 @@ def add_to(app: typer.Typer) -> None:
     app.command(
         name="check",
         help="Judge history files (JSON lines, Jepsen's EDN, Porcupine's logs), or judge stored "
-        "runs again. A folder stands for all runs and histories in it. Exits 1 when one is "
+        "runs again. A folder stands for all runs and histories in it; what is not there is looked "
+        "up in the store, as an id, a seed or latest. Exits 1 when one is "
         "invalid, else 255 when the harness failed in a run, else 254 when one cannot be read, "
         "else 2 when one could not be decided, else 0.",
         short_help="Judge history files, or judge stored runs again.",
@@ -67,7 +69,8 @@ def check(  # noqa: PLR0913 - they are the command's
         list[str],
         typer.Argument(
             metavar="PATH...",
-            help="History files, folders, runs, or patterns in quotes; runs and stores in S3.",
+            help="History files, folders, or patterns in quotes; stored runs, by folder, id or "
+            "latest; runs and stores in S3.",
         ),
     ],
     model: Annotated[
@@ -106,6 +109,7 @@ def check(  # noqa: PLR0913 - they are the command's
             metavar="FILE", help="Write JUnit XML to this file, with a test case for each history."
         ),
     ] = None,
+    store: StoreDir = DEFAULT_STORE,
     json: Json = False,
 ) -> int:
     """Judge every path, whatever is wrong with the others."""
@@ -126,7 +130,7 @@ def check(  # noqa: PLR0913 - they are the command's
     else:
         options["consistency_model"] = consistency_model
     rows = []
-    local = [_local(path) for path in paths]
+    local = [_local(path, store) for path in paths]
     for row, error in _rows(local, files_only, options, jobs or os.cpu_count() or 1):
         rows.append(row)
         if error is not None:
@@ -141,15 +145,32 @@ def check(  # noqa: PLR0913 - they are the command's
     return next(code for code in PRECEDENCE if code in codes)
 
 
-def _local(path: str) -> Path:
-    """The path on this machine; what lies in object storage is fetched."""
-    if not is_remote(path):
-        return Path(path)
-    if of_run(path) is not None:
-        return Path(at_hand(path))
-    mirror = mirror_of(path)
-    mirror.fetch_all()
-    return mirror.root
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    """A text that names neither a file nor a run, and why not."""
+
+    text: str
+    why: str
+
+
+def _local(text: str, store: str) -> Path | _Missing:
+    """The path on this machine that is meant; what lies in object storage is fetched.
+
+    What is there is meant before a run of the store that is called so.
+    """
+    if is_remote(text):
+        if of_run(text) is not None:
+            return Path(at_hand(text))
+        mirror = mirror_of(text)
+        mirror.fetch_all()
+        return mirror.root
+    path = Path(text)
+    if path.exists() or path.suffix in HISTORY_SUFFIXES or is_pattern(path):
+        return path
+    try:
+        return opened(store).resolve(text).path
+    except UsageError as error:
+        return _Missing(text, f"{text}: there is no such file, and no such run: {error}")
 
 
 def _name(path: Path) -> str:
@@ -167,11 +188,15 @@ def _check_consistency_model(name: str, model: str | None) -> None:
     forbidden(name)
 
 
-def _rows(paths: list[Path], files_only: bool, options: dict[str, Any], jobs: int) -> list[Judged]:
+def _rows(
+    paths: list[Path | _Missing], files_only: bool, options: dict[str, Any], jobs: int
+) -> list[Judged]:
     """Judge all, in the order they were asked for; people at a terminal see how far it is."""
     console = err()
     hidden: list[Path] = []
-    wanted = [each for path in paths for each in found(path, hidden.append)]
+    wanted: list[Path | _Missing] = []
+    for path in paths:
+        wanted += [path] if isinstance(path, _Missing) else found(path, hidden.append)
     if hidden:
         console.print(_skipped(hidden), markup=False)
     rows: dict[int, Judged] = {}
@@ -187,8 +212,12 @@ def _rows(paths: list[Path], files_only: bool, options: dict[str, Any], jobs: in
         task = progress.add_task("", total=len(wanted))
         for at, row in _judged(wanted, partial(_row, files_only=files_only, options=options), jobs):
             rows[at] = row
-            progress.update(task, advance=1, description=wanted[at].name, refresh=True)
+            progress.update(task, advance=1, description=_shown(wanted[at]), refresh=True)
     return [row for _, row in sorted(rows.items())]
+
+
+def _shown(meant: Path | _Missing) -> str:
+    return meant.text if isinstance(meant, _Missing) else meant.name
 
 
 def _skipped(hidden: list[Path]) -> str:
@@ -200,7 +229,7 @@ def _skipped(hidden: list[Path]) -> str:
 
 
 def _judged(
-    wanted: list[Path], judge: Callable[[Path], Judged], jobs: int
+    wanted: list[Path | _Missing], judge: Callable[[Path | _Missing], Judged], jobs: int
 ) -> Iterator[tuple[int, Judged]]:
     """Each path's number and row, as they are ready; what breaks a process is judged here."""
     left = dict(enumerate(wanted))
@@ -218,8 +247,10 @@ def _judged(
     yield from ((at, judge(path)) for at, path in left.items())
 
 
-def _row(path: Path, files_only: bool, options: dict[str, Any]) -> Judged:
+def _row(path: Path | _Missing, files_only: bool, options: dict[str, Any]) -> Judged:
     """Tell what was found, and the complaint when it cannot be judged."""
+    if isinstance(path, _Missing):
+        return {"path": path.text, **_found(UNREADABLE, EXIT_USAGE, path.why, ())}, path.why
     try:
         row = _run(path, files_only) if path.is_dir() else _file(path, options)
     except UsageError as error:
@@ -232,8 +263,8 @@ def _run(path: Path, files_only: bool) -> dict[str, Any]:
         raise UsageError(f"{path}: a folder; {_ONLY_FILES}: leave them out")
     if not (path / "spec.json").is_file():
         raise UsageError(
-            f"{path}: no run: there is no spec.json in it, nor any history; name a run's folder "
-            "(store/<system>-<workload>/<start>-<seed>) or history files"
+            f"{path}: no run: there is no spec.json in it, nor any history; name a run: its folder "
+            "(store/<system>-<workload>/<start>-<seed>-<id>), id or latest; or history files"
         )
     judgement = session.judge_run(run_at(path))
     reasons = [reason for axis in judgement.reasons.values() for reason in axis]

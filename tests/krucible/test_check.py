@@ -200,6 +200,42 @@ def test_a_simulation_that_could_not_go_on_stays_invalid(seed: RunDir) -> None:
         assert ended.json[0]["anomalies"][0]["message"] == anomaly["message"]
 
 
+@pytest.mark.parametrize("how", ["latest", "id", "seed", "name"])
+def test_a_run_of_the_store_is_named_as_in_other_commands(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = stored(tmp_path, *BAD_END)
+    name = {"latest": "latest", "id": run.id, "seed": str(run.seed), "name": run.path.name}[how]
+    ended = krucible("check", name, "--store", run.root, "--json")
+    assert (ended.code, [row["path"] for row in ended.json]) == (1, [str(run.path)])
+    monkeypatch.chdir(tmp_path)  # its store is the default
+    assert krucible("check", name).code == 1
+
+
+def test_what_is_there_is_meant_before_a_run_that_is_called_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = stored(tmp_path, *BAD_END)
+    monkeypatch.chdir(tmp_path)
+    write_history(tmp_path / str(run.seed), *GOOD_END)
+    assert krucible("check", run.seed).code == 0
+
+
+def test_who_names_no_file_and_no_run_hears_of_both_and_stops_no_other(
+    files: dict[str, Path], tmp_path: Path
+) -> None:
+    run = stored(tmp_path, *GOOD_END)
+    for name, why in (("nobody", "the id or name 'nobody'"), ("99", "the seed 99: it has 5")):
+        ended = krucible("check", name, files["bad"], "--store", run.root, "--json")
+        assert ended.code == 1
+        assert [row["verdict"] for row in ended.json] == ["unreadable", "invalid"]
+        assert f"krucible: {name}: there is no such file, and no such run: " in ended.err
+        assert why in ended.err
+    ended = krucible("check", "latest", "--store", tmp_path / "empty")
+    assert ended.code == 254
+    assert "there is no run yet" in ended.complaint
+
+
 def test_options_for_files_are_refused_with_a_run(tmp_path: Path) -> None:
     run = stored(tmp_path, *GOOD_END)
     ended = krucible("check", run.path, "--model", "register")
