@@ -8,7 +8,7 @@ happen) and the harness (did we break).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -86,11 +86,31 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
+class Sighting:
+    """How often a checker saw one thing that the system is known to do, and where it began.
+
+    ``message`` and ``time_ns`` are those of the first anomaly of this kind.
+    """
+
+    invariant: str
+    finding: str
+    red: bool
+    times: int
+    message: str
+    time_ns: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The sighting as a JSON object."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
 class CheckResult:
     """The result of one checker.
 
     ``checked`` counts what was really examined, by name ({"S1": 14 epochs}); a checker that looked
-    at nothing says so there and is UNKNOWN, not VALID, when it had something to decide.
+    at nothing says so there and is UNKNOWN, not VALID, when it had something to decide. ``known``
+    is what the judge found among the anomalies that the system is known to do.
     """
 
     checker: str
@@ -99,6 +119,7 @@ class CheckResult:
     checked: dict[str, int] = field(default_factory=dict)
     stats: dict[str, Any] = field(default_factory=dict)
     reason: str | None = None  # why UNKNOWN
+    known: tuple[Sighting, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The result as a JSON object."""
@@ -109,6 +130,7 @@ class CheckResult:
             "anomalies": [a.to_json() for a in self.anomalies],
             "checked": self.checked,
             "stats": self.stats,
+            **({"known": [each.to_json() for each in self.known]} if self.known else {}),
         }
 
 

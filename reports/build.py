@@ -105,6 +105,7 @@ def build_model(
         blocks=tuple(blocks),
         nemeses=nemesis_table.rows(fault_views),
         made=making.made(run.spec, result, place),
+        known=findings.known(result),
     )
 
 

@@ -22,6 +22,7 @@ from reports.model import (
     EventRow,
     FaultView,
     Headline,
+    KnownView,
     OpRow,
 )
 from reports.ops import Span
@@ -80,7 +81,10 @@ def _broken_promise(anomalies: Sequence[AnomalyView], total: int) -> Headline:
     by = f", by {listing(unnamed)}" if 0 < len(unnamed) <= CULPRITS_MAX else ""
     at = "" if first.time_ns is None else f", at {first.time_ns / 1e9:.1f} s"
     more = f"; {count(total - 1, 'more anomaly', 'more anomalies')}" if total > 1 else ""
-    sentence = f"{first.defect}{by}{at} ({first.invariant}){more}"
+    findings = dict.fromkeys(each.finding for each in anomalies if each.finding)
+    which = "known" if all(each.finding for each in anomalies) else "known of these"
+    known = f"; {which}: {'; '.join(findings)}" if findings else ""
+    sentence = f"{first.defect}{by}{at} ({first.invariant}){more}{known}"
     return Headline("invalid", "INVALID", sentence, expected=first.expected, found=first.found)
 
 
@@ -160,9 +164,41 @@ def checkers(result: Mapping[str, Any]) -> tuple[CheckerView, ...]:
             checked=tuple(pair for pair in pairs(item.get("checked")) if pair[1] != "0"),
             idle=tuple(name for name, told in pairs(item.get("checked")) if told == "0"),
             stats=tuple((name, told) for name, told in _stats(item.get("stats")) if told),
+            known=sum(each.times for each in _known(item)),
         )
         for item in _objects(result.get("results"))
     )
+
+
+def known(result: Mapping[str, Any]) -> tuple[KnownView, ...]:
+    """Tell what the system is known to do and did in the run, checker by checker.
+
+    Results of older versions count it by finding alone.
+    """
+    if found := [each for item in _objects(result.get("results")) for each in _known(item)]:
+        return tuple(found)
+    told = result.get("known")
+    counts = told.items() if isinstance(told, Mapping) else ()
+    return tuple(
+        KnownView("", "", "", clean(finding, limit=200), False, integer(times) or 0, "", None)
+        for finding, times in counts
+    )
+
+
+def _known(checker: Mapping[str, Any]) -> list[KnownView]:
+    return [
+        KnownView(
+            checker=clean(checker.get("checker", "?"), limit=100),
+            invariant=(name := clean(each.get("invariant", "?"), limit=60)),
+            title=catalogue.meaning(name).title,
+            finding=clean(each.get("finding", "?"), limit=200),
+            red=each.get("red") is True,
+            times=integer(each.get("times")) or 0,
+            message=naming.plainly(clean(each.get("message", ""), limit=600)),
+            time_ns=integer(each.get("time_ns")),
+        )
+        for each in _objects(checker.get("known"))
+    ]
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:
@@ -267,6 +303,7 @@ def _anomaly(
     asked = next((op.node for op in reversed(ops) if op.node is not None), "a node")
     given = {"node": asked, **(details if isinstance(details, Mapping) else {})}
     told = naming.defect(invariant, message, given, meaning.title)
+    finding = details.get("finding") if isinstance(details, Mapping) else None
     return AnomalyView(
         number=number,
         invariant=invariant,
@@ -287,6 +324,7 @@ def _anomaly(
         defect=told.title,
         expected=told.expected,
         found=told.found,
+        finding=clean(finding, limit=200) if isinstance(finding, str) else "",
     )
 
 

@@ -95,6 +95,7 @@ class AnomalyView:
     defect: str  # the title: who did what, where
     expected: str  # what should have been; empty where only the promise says it
     found: str
+    finding: str = ""  # where this is told, when the system is known to do it
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,24 @@ class NemesisRow:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownView:
+    """What the system is known to do, and did, as one checker saw it.
+
+    ``red`` ones are anomalies all the same. ``times`` counts them, and the message and time are
+    those of the first; results of older versions tell only finding and times.
+    """
+
+    checker: str
+    invariant: str
+    title: str  # of the invariant; empty when nobody here knows it
+    finding: str
+    red: bool
+    times: int
+    message: str
+    time_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class CheckerView:
     """The examination of one checker, and its verdict."""
 
@@ -167,6 +186,7 @@ class CheckerView:
     checked: tuple[tuple[str, str], ...]
     idle: tuple[str, ...]  # what it could have examined, and the run had none of
     stats: tuple[tuple[str, str], ...]
+    known: int = 0  # how often it saw what the system is known to do
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +289,7 @@ class ReportModel:
     nemeses: tuple[NemesisRow, ...] = ()
     pictures: Mapping[int, tuple[Picture, ...]] = field(default_factory=dict)  # by anomaly's number
     made: Made = field(default_factory=Made)
+    known: tuple[KnownView, ...] = ()
 
     @property
     def op_total(self) -> int:

@@ -24,12 +24,13 @@ from harness.contracts.checker import Checker, RunData
 from harness.registry import checkers, systems
 from harness.run.guard import guarded_checker
 from harness.spec import RunSpec
-from harness.verdict import Anomaly, CheckResult, Known, Valid, exit_code, merge
+from harness.verdict import Anomaly, CheckResult, Known, Sighting, Valid, exit_code, merge
 
 CHECKER_TIME_LIMIT_S = 300.0
 ANOMALIES_KEPT_MAX = 100
 COVERAGE = "coverage"  # the checker whose verdict is an axis of its own
 STANDARD = ("stats", "availability", "log-scan", COVERAGE)  # fit for every workload
+FINDING = "finding"  # in the details of an anomaly that is known and red: where that is told
 _KILL_WAIT_S = 5.0
 
 
@@ -131,8 +132,10 @@ def conclude(
     known: Sequence[Known] = (),
 ) -> Judgement:
     """Sum the results of all checkers up; what is ``known`` counts apart."""
+    results = [_without(result, known) for result in results]
     told = Counter[str]()
-    results = [_without(result, known, told) for result in results]
+    for sighting in (each for result in results for each in result.known):
+        told[sighting.finding] += sighting.times
     system = [r.valid for r in results if r.checker != COVERAGE]
     every = distinct(anomaly for result in results for anomaly in result.anomalies)
     return Judgement(
@@ -147,24 +150,38 @@ def conclude(
     )
 
 
-def _without(result: CheckResult, known: Sequence[Known], told: Counter[str]) -> CheckResult:
-    """Leave known anomalies out of a result, and count them in ``told`` by their finding.
+def _without(result: CheckResult, known: Sequence[Known]) -> CheckResult:
+    """Leave known anomalies out of a result, which tells how often and where each was seen.
 
     An anomaly that is known and ``red`` stays in the result, with the finding in its details.
     """
-    left = []
+    left = list[Anomaly]()
+    seen = {(each.invariant, each.finding): each for each in result.known}
     for anomaly in result.anomalies:
         found = next((each for each in known if each.covers(anomaly)), None)
-        if found is not None:
-            told[found.finding] += 1
-            if not found.red:
-                continue
-            anomaly = replace(anomaly, details={**anomaly.details, "finding": found.finding})  # noqa: PLW2901
-        left.append(anomaly)
+        if found is None or FINDING in anomaly.details:  # it was counted when it got that
+            left.append(anomaly)
+            continue
+        key = found.invariant, found.finding
+        seen[key] = _seen(seen.get(key), found, anomaly)
+        if found.red:
+            left.append(replace(anomaly, details={**anomaly.details, FINDING: found.finding}))
     valid = result.valid
     if valid is Valid.INVALID and result.anomalies and not left:
         valid = Valid.VALID if result.reason is None else Valid.UNKNOWN
-    return replace(result, valid=valid, anomalies=tuple(left))
+    return replace(result, valid=valid, anomalies=tuple(left), known=tuple(seen.values()))
+
+
+def _seen(before: Sighting | None, known: Known, anomaly: Anomaly) -> Sighting:
+    """Count one more; the earliest is the one that is told."""
+    if before is None:
+        return Sighting(
+            known.invariant, known.finding, known.red, 1, anomaly.message, anomaly.time_ns
+        )
+    now_ns = anomaly.time_ns
+    if now_ns is not None and (before.time_ns is None or now_ns < before.time_ns):
+        before = replace(before, message=anomaly.message, time_ns=now_ns)
+    return replace(before, times=before.times + 1)
 
 
 def distinct(anomalies: Iterable[Anomaly]) -> list[Anomaly]:

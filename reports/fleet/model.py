@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -47,6 +47,7 @@ class FleetRun:
     recoveries: tuple[tuple[str, float | None], ...] = ()  # (nemesis, ms until an op was ok again)
     doubt: str = ""  # the first reason of what is not invalid and not valid
     words: tuple[str, ...] = ()  # the arguments that name it to krucible from any folder
+    known: Mapping[str, int] = field(default_factory=dict)  # what its system is known to do
 
     @property
     def group(self) -> str:
@@ -103,6 +104,16 @@ class Recovery:
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """A finding that systems are known by, and the runs in which they did it."""
+
+    finding: str  # where it is told
+    runs: int
+    times: int
+    last: FleetRun
+
+
+@dataclass(frozen=True, slots=True)
 class Flaky:
     """A seed that did not come to the same verdict each time."""
 
@@ -125,6 +136,7 @@ class Fleet:
     groups: tuple[tuple[str, Mapping[str, int]], ...]
     recoveries: tuple[Recovery, ...]
     flaky: tuple[Flaky, ...]
+    known: tuple[Known, ...]
     nights: tuple[Night, ...]
     unreadable: tuple[str, ...]  # runs and nights that could not be read, and why
 
@@ -196,6 +208,7 @@ def read_run(run: RunDir, root: Path) -> FleetRun:
         ),
         doubt=doubts[0] if doubts else "",
         words=run.words,
+        known={str(name): int(times) for name, times in results.get("known", {}).items()},
     )
 
 
@@ -239,6 +252,7 @@ def build(
         groups=tuple(sorted(groups.items())),
         recoveries=tuple(_recoveries(ordered)),
         flaky=tuple(_flaky(ordered)),
+        known=tuple(_known(ordered)),
         nights=tuple(nights),
         unreadable=tuple(unreadable),
     )
@@ -319,6 +333,19 @@ def _recoveries(runs: Sequence[FleetRun]) -> Iterator[Recovery]:
             percentile(known, 95),
             max(known, default=None),
         )
+
+
+def _known(runs: Sequence[FleetRun]) -> Iterator[Known]:
+    """What was seen in most runs first."""
+    by_finding: dict[str, list[FleetRun]] = defaultdict(list)
+    for run in runs:
+        for finding in run.known:
+            by_finding[finding].append(run)
+    found = [
+        Known(finding, len(hits), sum(run.known[finding] for run in hits), hits[-1])
+        for finding, hits in by_finding.items()
+    ]
+    yield from sorted(found, key=lambda known: (-known.runs, known.finding))
 
 
 def _flaky(runs: Sequence[FleetRun]) -> Iterator[Flaky]:

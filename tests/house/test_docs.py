@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from harness.systems.kafka import bugs
+from harness.systems.kafka.known import known_of
+from harness.systems.kafka.mixed import OF_MIXTURES
+from harness.systems.kafka.releases import Release
 from krucible.app import VERBS
 from krucible.commands.listing import PLUGINS, rows
 from node import mutants
@@ -70,6 +73,13 @@ def test_every_command_and_plugin_is_documented() -> None:
     for kind in PLUGINS:
         assert f"## {kind}\n" in plugins
         assert all(f"| `{row['name']}` |" in plugins for row in rows(kind))
+
+
+def test_what_kafka_is_known_to_do_is_told_where_it_says() -> None:
+    for each in (*known_of([Release("3.7.2"), Release("4.3.1")]), *OF_MIXTURES):
+        page, name = each.finding.split(", ", 1)
+        text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+        assert re.search(rf"(?:\*|#) ?{re.escape(name)}", text, re.IGNORECASE), each.finding
 
 
 def test_every_seeded_bug_was_caught_in_its_scenario() -> None:

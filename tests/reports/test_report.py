@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ from tests.support.reports.runs import (
     hostile_run,
     make_run,
     result,
+    with_known,
 )
 
 
@@ -248,6 +250,62 @@ def test_an_anomaly_of_an_invariant_that_is_not_known_says_nothing_of_it() -> No
     (shown,) = build_model(empty_run(), results).anomalies
     assert (shown.title, shown.promise, shown.why) == ("", "", "")
     assert "X9 promises" not in render_run(empty_run(), results)
+
+
+NONE = text.UNKNOWN
+
+
+def known_cells(results: dict[str, Any]) -> list[str]:
+    """The cells of the table of what is known."""
+    html = render_run(empty_run(), results)
+    (section,) = re.findall(r'<section id="known">.*?</section>', html, re.DOTALL)
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", section, re.DOTALL)
+    return [unescape(re.sub("<[^>]*>", "", cell)) for cell in cells]
+
+
+def test_what_the_system_is_known_to_do_is_told_by_checker() -> None:
+    results = with_known(VALID_RESULT)
+    assert known_cells(results) == [
+        "election-safety",
+        "L12 no spinning",
+        "docs/kafka.md, a Fetch without end",
+        "1,204",
+        "n2 sent the same Fetch of epoch 3 over 1000 times in a second, from 3.1 s on",
+        "show",
+        "election-safety",
+        "crash",
+        "docs/findings.md, a removed voter's answeran anomaly all the same",
+        "1",
+        "n1 printed the sign of a crash, fatal error, in line 7: not a voter",
+        "",
+    ]
+    told = page(empty_run(), results).text
+    assert "The system did what it is known to do 1,205 times." in told
+    assert "Known : 1,205 times" in told
+    assert headline(empty_run(), results).startswith("VALID")
+
+
+def test_results_of_an_older_version_tell_known_findings_without_a_checker() -> None:
+    told = {"docs/kafka.md, a busy follower": 7}
+    assert known_cells(result(known=told)) == [NONE, NONE, *told, "7", NONE, ""]
+    assert 'id="known"' not in render_run(empty_run(), VALID_RESULT)
+
+
+def test_a_finding_that_makes_a_run_invalid_is_in_the_verdict() -> None:
+    told = "docs/findings.md, a removed voter's answer"
+    ended = {
+        "invariant": "crash",
+        "message": "n1 printed the sign of a crash, fatal error, in line 7: no voter",
+        "details": {"finding": told},
+    }
+    judged = {**VALID_RESULT["results"][0], "valid": "invalid", "anomalies": [ended]}
+    results = result(system="invalid", results=[judged], anomalies=[ended])
+    assert headline(empty_run(), results).endswith(f"(crash); known: {told}")
+    other = {"invariant": "L8", "message": "n1 has ended"}
+    more = headline(empty_run(), {**results, "anomalies": [ended, other]})
+    assert more.endswith(f"(crash); 1 more anomaly; known of these: {told}")
+    text = page(empty_run(), with_known(results)).text
+    assert f"The system is known to do this : {told}." in text
 
 
 def test_warnings_of_the_store_are_told() -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from harness.history.ops import History, Op
 from harness.registry import checkers
 from harness.run.judge import ANOMALIES_KEPT_MAX, STANDARD, Judgement, conclude, distinct, judge
 from harness.spec import RunSpec
-from harness.verdict import Anomaly, CheckResult, Known, Valid
+from harness.verdict import Anomaly, CheckResult, Known, Sighting, Valid
 
 
 def run_data() -> RunData:
@@ -191,6 +192,25 @@ def test_what_is_known_of_a_system_counts_apart() -> None:
     assert (judgement.system, judgement.anomalies) == (Valid.INVALID, (other,))
     assert judgement.known == {"docs": 1} == judgement.to_json()["known"]
     assert "known" not in conclude(results).to_json()
+
+
+def test_a_result_tells_where_and_how_often_it_saw_what_is_known() -> None:
+    known = (Known("S1", "leaders", "docs"), Known("S2", "voted", "elsewhere", red=True))
+    found = (
+        replace(BAD, time_ns=9),
+        Anomaly("S1", "epoch 8 has two leaders", time_ns=4),
+        Anomaly("S2", "n1 voted twice"),
+    )
+    first = conclude([CheckResult("a", Valid.INVALID, found)], known=known)
+    told = (
+        Sighting("S1", "docs", red=False, times=2, message="epoch 8 has two leaders", time_ns=4),
+        Sighting("S2", "elsewhere", red=True, times=1, message="n1 voted twice", time_ns=None),
+    )
+    assert first.results[0].known == told
+    assert first.known == {"docs": 2, "elsewhere": 1}
+    assert first.to_json()["results"][0]["known"] == [each.to_json() for each in told]
+    again = conclude(first.results, known=known)  # as of a simulation that could not go on
+    assert (again.results, again.known) == (first.results, first.known)
 
 
 def test_a_doubt_stays_where_all_else_is_known() -> None:

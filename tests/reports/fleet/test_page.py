@@ -119,6 +119,18 @@ def test_ways_to_fail_have_their_first_and_last_run() -> None:
     assert (ways[0].first, ways[0].last, ways[0].detected_s) == (runs[0], runs[1], 1.0)
 
 
+def test_what_systems_are_known_to_do_is_counted_over_all_runs() -> None:
+    loop, busy = "docs/kafka.md, a Fetch without end", "docs/kafka.md, a busy follower"
+    runs = [run(1, known={loop: 5}), run(2, known={busy: 1, loop: 2}), run(3)]
+    fleet = build(runs)
+    assert [(k.finding, k.runs, k.times, k.last) for k in fleet.known] == [
+        (loop, 2, 7, runs[1]),
+        (busy, 1, 1, runs[1]),
+    ]
+    assert loop in render_fleet(fleet)
+    assert 'id="known"' not in render_fleet(build([run(4)]))
+
+
 def test_keys_are_no_part_of_a_way_to_fail() -> None:
     """A run fails in the way of what it broke first; what it broke then is told below."""
     lost = "read of {} (op {}) returned {} before that was committed"

@@ -86,6 +86,28 @@ def broken_result(run: RunData) -> dict[str, Any]:
     return result(system="invalid", exit_code=1, results=results, anomalies=[vote, lost])
 
 
+def with_known(results: dict[str, Any]) -> dict[str, Any]:
+    """The same, and the first checker saw two things that the system is known to do."""
+    asks = {
+        "invariant": "L12",
+        "finding": "docs/kafka.md, a Fetch without end",
+        "red": False,
+        "times": 1204,
+        "message": "n2 sent the same Fetch of epoch 3 over 1000 times in a second, from 3.1 s on",
+        "time_ns": 3 * S,
+    }
+    ends = {
+        "invariant": "crash",
+        "finding": "docs/findings.md, a removed voter's answer",
+        "red": True,
+        "times": 1,
+        "message": "n1 printed the sign of a crash, fatal error, in line 7: not a voter",
+        "time_ns": None,
+    }
+    first, *others = results["results"]
+    return {**results, "results": [{**first, "known": [asks, ends]}, *others]}
+
+
 def make_run(
     *, seed: int = 42, ops: int = 3000, voters: int = 3, observers: int = 2, faults: int = 6
 ) -> RunData:
