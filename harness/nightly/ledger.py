@@ -88,6 +88,14 @@ class Growth:
 
 
 @dataclass(slots=True)
+class Seen:
+    """How many runs saw what their system is known to do, and how often."""
+
+    runs: int = 0
+    times: int = 0
+
+
+@dataclass(slots=True)
 class Night:
     """All that a ledger says."""
 
@@ -95,6 +103,7 @@ class Night:
     seeds: dict[str, set[int]] = field(default_factory=dict)  # by entry: judged
     verdicts: dict[str, Counter[str]] = field(default_factory=dict)  # by entry
     failing: dict[Key, Failing] = field(default_factory=dict)
+    known: dict[str, Seen] = field(default_factory=dict)  # by finding
     different: list[str] = field(default_factory=list)  # runs that were not the same twice
     twice: int = 0  # seeds that were simulated twice
     reach: Reach = field(default_factory=Reach)
@@ -144,6 +153,10 @@ class Night:
         self.verdicts.setdefault(entry, Counter())[verdict] += 1
         for feature in line.get("new", ()):
             self.features.setdefault(feature, entry)
+        for finding, times in line.get("known", {}).items():
+            seen = self.known.setdefault(finding, Seen())
+            seen.runs += 1
+            seen.times += times
         self.simulated_s += line.get("simulated_s", 0.0)
         same = line.get("same_bytes")
         self.twice += same is not None

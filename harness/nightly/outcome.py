@@ -172,6 +172,12 @@ def summary(
             name: {**told, "command": hunts.get(name)} for name, told in night.canaries.items()
         },
         "not_tried": [each.name for each in plan.canary if each.name not in night.canaries],
+        "known": {
+            finding: [each.runs, each.times]
+            for finding, each in sorted(
+                night.known.items(), key=lambda item: (-item[1].runs, item[0])
+            )
+        },
         "twice": night.twice,
         "not_same_bytes": night.different,
         "harness_errors": list(dict.fromkeys(night.broken)),

@@ -114,6 +114,8 @@ def judged(run: SimRun) -> Line:
         line["signature"] = of_doubt(doubts[0])
     if run.verdict is not Valid.VALID:
         line["message"] = first
+    if judgement.known:
+        line["known"] = dict(judgement.known)
     if run.broken is not None:
         line["harness_error"] = run.broken
     return line

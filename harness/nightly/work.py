@@ -410,6 +410,8 @@ def _of_run(answer: Answer) -> Line:
         line["signature"] = of_doubt(doubts[0])
     if told["verdict"] != "valid":
         line["message"] = anomalies[0]["message"] if anomalies else "; ".join(doubts)
+    if told.get("known"):
+        line["known"] = told["known"]
     if told["harness_error"]:
         line["harness_error"] = told["harness_error"]
     return line

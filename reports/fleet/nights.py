@@ -128,6 +128,7 @@ class Night:
     skipped: Mapping[str, str] | None = None  # entries without a run, and why; None: not told
     premises: tuple[Watched, ...] = ()  # the rarest first
     features: Features | None = None  # None: not told, or there were none
+    known: tuple[tuple[str, int, int], ...] = ()  # finding, runs, times; the most runs first
 
     @property
     def colour(self) -> str:
@@ -199,6 +200,10 @@ def night_of(told: Mapping[str, Any], path: str) -> Night:
         skipped=_skipped(told.get("skipped")),
         premises=tuple(_premises(told)),
         features=_features(told.get("features")),
+        known=tuple(
+            (str(finding), int(runs), int(times))
+            for finding, (runs, times) in told.get("known", {}).items()
+        ),
     )
 
 

@@ -490,6 +490,17 @@ def test_a_night_shows_what_it_reached_and_what_was_new() -> None:
     assert "something to judge" not in page
 
 
+def test_a_night_tells_what_its_systems_are_known_to_do() -> None:
+    told = "docs/kafka.md, a busy follower"
+    other = "docs/kafka.md, a cut-off observer"
+    lines = [*seeds(3, known={told: 2}), *seeds(1, first=7, known={other: 1, told: 5}), *seeds(2)]
+    assert summary(*lines)["known"] == {told: [4, 11], other: [1, 1]}
+    page = render_fleet(build([], [night(*lines, CAUGHT)]))
+    assert f"<li>{told}: 11 times, in 4 histories.</li>" in page
+    assert f"<li>{other}: 1 time, in 1 history.</li>" in page
+    assert "known to do" not in render_fleet(build([], [night(*seeds(2), CAUGHT)]))
+
+
 def test_a_premise_that_need_not_come_true_is_told_all_the_same() -> None:
     page = render_fleet(build([], [night(*growth(premises={"S24": [0, 0, 12]}), CAUGHT)]))
     assert "The premise of S24 snapshot install never came true.</p>" in page
