@@ -22,6 +22,7 @@ from tests.support.reports.runs import (
     hostile_result,
     hostile_run,
     make_run,
+    with_known,
 )
 
 pytestmark = MARKS
@@ -41,7 +42,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     run = make_run(ops=2000)
     place = Store(folder / "store").new_run(run.spec)
     pages = {
-        "broken": render_run(run, broken_result(run), place),
+        "broken": render_run(run, with_known(broken_result(run)), place),
         "valid": render_run(run, VALID_RESULT),
         "empty": render_run(empty_run(), {}),
         "hostile": render_run(hostile_run(), hostile_result()),
@@ -213,6 +214,21 @@ def test_anomaly_link_moves_the_timeline(visit: Callable[..., Opened]) -> None:
     link = opened.page.locator("#anomaly-1 a.jump[data-anomaly]")
     assert opened.await_window(link.click) != whole
     assert opened.page.locator("#pinned h3").text_content() == "anomaly 1: S3"
+
+
+def test_what_is_known_leads_to_its_row_and_to_the_timeline(
+    visit: Callable[..., Opened],
+) -> None:
+    opened = visit("broken")
+    opened.page.locator("header a[href='#known']").click()
+    table = opened.page.locator("#known table")
+    opened.page.wait_for_function(
+        "() => document.getElementById('known').getBoundingClientRect().top < innerHeight"
+    )
+    assert "a Fetch without end" in table.locator("tr").nth(1).inner_text()
+    assert "an anomaly all the same" in table.locator("tr").nth(2).inner_text()
+    opened.await_window(lambda: table.locator(".jump").click())
+    opened.assert_calm()
 
 
 def test_log_link_opens_the_log(visit: Callable[..., Opened]) -> None:
