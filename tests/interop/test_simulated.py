@@ -1,6 +1,7 @@
 """Apache Kafka's own raft client inside the simulator: replays, faults, and what they find.
 
-Each simulation runs in a process of its own: a JVM cannot be started twice in one, nor forked.
+What starts processes of its own runs in a fresh one: a JVM cannot be started twice in one, nor
+forked. All other simulations of this file run in one process, and share its JVM.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import pytest
 from harness.store.reading import load_spec
 from harness.systems.kafka.distribution import KafkaDist
 from harness.systems.kafka.releases import DEFAULT, KNOWN
+from tests.support.commands.resident import Resident, resident
 from tests.support.places import ROOT
 
 pytestmark = pytest.mark.slow
@@ -36,6 +38,14 @@ def sim(*options: object, command: str = "sim") -> tuple[int, str]:
     done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, done.stdout
+
+
+@pytest.fixture(scope="module")
+def played(kafka: KafkaDist) -> Iterator[Resident]:
+    """Runs commands that simulate in their own process, all in the same one."""
+    assert kafka.archive.is_file()
+    with resident(TIMEOUT_S) as each:
+        yield each
 
 
 def results(store: Path) -> dict[int, dict[str, Any]]:
@@ -107,7 +117,10 @@ def test_credits_answers_claims_and_images_are_told(stores: list[Path]) -> None:
 
 
 def repro(
-    tmp_path: Path, faults: Sequence[tuple[str, int, int, str]], *options: object
+    played: Resident,
+    tmp_path: Path,
+    faults: Sequence[tuple[str, int, int, str]],
+    *options: object,
 ) -> dict[str, Any]:
     """The results of a simulation with these faults: (name, from, for how long in ms, target)."""
     schedule = tmp_path / "schedule.jsonl"
@@ -128,33 +141,29 @@ def repro(
         )
     )
     store = tmp_path / "store"
-    code, out = sim(
-        schedule, "--system", "kafka", *options, "--json", "--store", store, command="repro"
-    )
-    assert code in (0, 1), out
+    done = played("repro", schedule, "--system", "kafka", *options, "--json", "--store", store)
+    assert done.code in (0, 1), done
     (found,) = results(store).values()
     return found
 
 
 def test_a_fetch_that_brings_several_voter_sets_is_no_change_of_two_voters(
-    kafka: KafkaDist, tmp_path: Path
+    played: Resident, tmp_path: Path
 ) -> None:
     """A wiped voter is removed and added, with another directory, while the observer is paused."""
-    assert kafka.archive.is_file()
     faults = ("pause", 1000, 4500, "observer"), ("disk-wipe", 1500, 1000, "follower")
     options = "--workload register --observers 1 --set krucible.quorum=dynamic --time-limit 5"
-    found = repro(tmp_path, faults, *options.split())
+    found = repro(played, tmp_path, faults, *options.split())
     assert found["anomalies"] == []
     counts = [each["checked"]["S27"] for each in found["results"] if "S27" in each["checked"]]
     assert sum(counts) > 10  # each of two changes, at each of four nodes
 
 
-def test_what_a_controller_throws_at_once_is_an_answer(kafka: KafkaDist, tmp_path: Path) -> None:
+def test_what_a_controller_throws_at_once_is_an_answer(played: Resident, tmp_path: Path) -> None:
     """A heartbeat to a leader whose controller is active no more, for its disk is full."""
-    assert kafka.archive.is_file()
     faults = (("disk-full", 3000, 3000, "majority"),)
     options = "--workload brokers --observers 0 --rate 40 --time-limit 6"
-    assert repro(tmp_path, faults, *options.split())["anomalies"] == []
+    assert repro(played, tmp_path, faults, *options.split())["anomalies"] == []
     events = [path.read_text() for path in tmp_path.glob("store/kafka-brokers/2*/events/*")]
     assert any('"t":"renounce"' in each and '"kept":0' in each for each in events)
 
@@ -170,13 +179,12 @@ def test_what_a_controller_throws_at_once_is_an_answer(kafka: KafkaDist, tmp_pat
     ],
 )
 def test_whole_controllers_answer_from_their_images(
-    workload: str, decided: Mapping[tuple[str, str], int], kafka: KafkaDist, tmp_path: Path
+    workload: str, decided: Mapping[tuple[str, str], int], played: Resident, tmp_path: Path
 ) -> None:
-    assert kafka.archive.is_file()
     options = f"--system kafka --workload {workload} --voters 3 --observers 1 --seed 5"
     brief = "--time-limit 8 --nemesis kill,partition --rate 30 --concurrency 5 --save"
-    code, told = sim(*options.split(), *brief.split(), "--store", tmp_path)
-    assert code == 0, told
+    done = played("sim", *options.split(), *brief.split(), "--store", tmp_path)
+    assert done.code == 0, done
     (found,) = results(tmp_path).values()
     checked = {each["checker"]: each.get("checked", {}) for each in found["results"]}
     for (checker, invariant), least in decided.items():
@@ -185,39 +193,36 @@ def test_whole_controllers_answer_from_their_images(
 
 @pytest.mark.long
 def test_settings_of_a_deleted_topic_stay_where_all_is_read_at_once(
-    kafka: KafkaDist, tmp_path: Path
+    played: Resident, tmp_path: Path
 ) -> None:
-    assert kafka.archive.is_file()
     options = "--system kafka --workload topics --voters 3 --observers 1 --seed 6"
     brief = "--time-limit 15 --nemesis kill,partition"
-    code, told = sim(*options.split(), *brief.split(), "--store", tmp_path)
-    assert code == 0, told
-    assert "known: docs/findings.md, a deleted topic's settings: " in told
+    done = played("sim", *options.split(), *brief.split(), "--store", tmp_path)
+    assert done.code == 0, done
+    assert "known: docs/findings.md, a deleted topic's settings: " in done.out
 
 
 def test_a_disk_that_lies_is_caught_and_replays_and_shrinks(
-    kafka: KafkaDist, tmp_path: Path
+    played: Resident, tmp_path: Path
 ) -> None:
-    assert kafka.archive.is_file()
     options = "--system kafka --nemesis power --workload register --voters 3 --observers 0"
     lies = ("--time-limit", 20, "--set", "krucible.fsync=false")
-    code, out = sim(*options.split(), "--seed", 1, *lies, "--json", "--store", tmp_path)
-    assert code == 1, out
-    told = json.loads(out)
+    done = played("sim", *options.split(), "--seed", 1, *lies, "--json", "--store", tmp_path)
+    assert done.code == 1, done
+    told = done.json
     broken = {anomaly["invariant"] for anomaly in told["anomalies"]}
     assert broken & {"S3", "S10", "S13", "S25"}
-    code, out = sim(told["store"], "--json", command="repro")
-    assert code == 1, out
-    assert json.loads(out)["same_as_before"], out
-    code, out = sim(told["store"], "--json", "--budget", 20, "--jobs", 1, command="shrink")
+    done = played("repro", told["store"], "--json")
+    assert done.code == 1, done
+    assert done.json["same_as_before"], done
+    code, out = sim(told["store"], "--json", "--budget", 10, "--jobs", 1, command="shrink")
     assert code in (0, 1), out
 
 
 def test_what_a_recovery_cut_off_is_gone_with_the_first_flush(
-    kafka: KafkaDist, tmp_path: Path
+    played: Resident, tmp_path: Path
 ) -> None:
     """Kafka's first flush fsyncs all segments; else the bytes are back after a loss of power."""
-    assert kafka.archive.is_file()
     path = tmp_path / "schedule.jsonl"
     lines = [
         {"id": 0, "nemesis": "power", "at_ms": 1000, "duration_ms": 4000, "draw": 0.18},
@@ -233,9 +238,9 @@ def test_what_a_recovery_cut_off_is_gone_with_the_first_flush(
         " --set metadata.log.max.record.bytes.between.snapshots=2000"
     )
     store = tmp_path / "store"
-    _, out = sim(path, *options.split(), "--json", "--store", store, command="repro")
+    done = played("repro", path, *options.split(), "--json", "--store", store)
     (found,) = results(store).values()
-    assert found["anomalies"] == [], out
+    assert found["anomalies"] == [], done
     logs = "".join(log.read_text() for log in store.glob("kafka-register/2*/logs/*"))
     assert logs.count("Found invalid messages in log segment") > 1
 
@@ -268,31 +273,29 @@ def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -
 )
 @pytest.mark.parametrize("release", [DEFAULT, pytest.param(NEWEST, marks=pytest.mark.long)])
 def test_a_finding_happens_again(
-    kafka: KafkaDist, name: str, invariant: str, release: str, tmp_path: Path
+    played: Resident, name: str, invariant: str, release: str, tmp_path: Path
 ) -> None:
     """Each of the newest release, too, but one, whose moment does not come again there."""
-    assert kafka.archive.is_file()
     if (name, release) == ("removed-leader", NEWEST):
         pytest.skip("with other bytes the removal is not that late")
     again = (FINDINGS / name, "--kafka-version", release, "--json", "--store", tmp_path)
-    code, out = sim(*again, command="repro")
-    assert code == 1, out
+    done = played("repro", *again)
+    assert done.code == 1, done
     (found,) = results(tmp_path).values()
-    assert invariant in {anomaly["invariant"] for anomaly in found["anomalies"]}, out
+    assert invariant in {anomaly["invariant"] for anomaly in found["anomalies"]}, done
 
 
 @pytest.mark.parametrize("release", [DEFAULT, pytest.param(NEWEST, marks=pytest.mark.long)])
 def test_settings_of_a_deleted_topic_are_known_and_hide_nothing(
-    kafka: KafkaDist, release: str, tmp_path: Path
+    played: Resident, release: str, tmp_path: Path
 ) -> None:
     """The finding alone breaks nothing; an image that is wrong otherwise, too, breaks C8."""
-    assert kafka.archive.is_file()
     again = (FINDINGS / "deleted-settings", "--kafka-version", release, "--store", tmp_path)
-    code, out = sim(*again, command="repro")
-    assert code == 2, out  # three ops are no coverage
-    assert "known: docs/findings.md, a deleted topic's settings: " in out
+    done = played("repro", *again)
+    assert done.code == 2, done  # three ops are no coverage
+    assert "known: docs/findings.md, a deleted topic's settings: " in done.out
     (found,) = results(tmp_path).values()
-    assert found["system"] == "valid", out
+    assert found["system"] == "valid", done
     assert found["anomalies"] == []
 
     (events,) = tmp_path.glob("*/2*/events/n4.jsonl")
@@ -300,7 +303,7 @@ def test_settings_of_a_deleted_topic_are_known_and_hide_nothing(
     other, changed = re.subn(r'"bare":"\w+"', f'"bare":"{"0" * 16}"', lines)
     assert changed > 0
     events.write_text(other)
-    code, out = sim(events.parent.parent, command="check")
-    assert code == 1, out
-    assert "the image of n4 at offset" in out
-    assert "deleted topics" not in out
+    done = played("check", events.parent.parent)
+    assert done.code == 1, done
+    assert "the image of n4 at offset" in done.out
+    assert "deleted topics" not in done.out

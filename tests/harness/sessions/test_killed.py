@@ -72,7 +72,9 @@ def test_interrupted_in_the_middle_of_a_fault(tmp_path: Path, number: signal.Sig
         assert sum(op.f == "heal" and "evidence" in (op.value or {}) for op in nemesis) == 1
 
 
-@pytest.mark.parametrize("moment", [TITLE, "phase open", "phase close"])
+@pytest.mark.parametrize(
+    "moment", [TITLE, "phase open", pytest.param("phase close", marks=pytest.mark.long)]
+)
 def test_interrupted_while_nodes_come_and_go(tmp_path: Path, moment: str) -> None:
     with faulty(tmp_path, nemesis="none", time_limit=1) as victim:
         victim.until_said(moment)
