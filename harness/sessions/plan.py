@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.contracts.abilities import Simulated
-from harness.contracts.nemesis import Fault, Nemesis
+from harness.contracts.nemesis import Asks, Fault, Nemesis
 from harness.contracts.traits import AT_REST, LINEARIZABLE, Reads
 from harness.contracts.workload import LOCAL, Workload
 from harness.errors import UsageError
@@ -68,6 +68,7 @@ class Plan:
             chosen = of_schedule(faults)
             if not asked_for:
                 chosen = [(name, nemesis) for name, nemesis in chosen if not misfit(nemesis, spec)]
+        _check_hosts(spec, chosen)
         names = tuple(name for name, _ in chosen)
         notes: tuple[str, ...] = ()
         if drawn and asked_for:
@@ -158,6 +159,17 @@ def _check_fit(spec: RunSpec, system: Any) -> None:
         raise UsageError(f"system {spec.system!r} cannot be simulated; use --system kraft")
     else:
         _check_among("workload", spec.workload, traits.workloads, spec.system)
+
+
+def _check_hosts(spec: RunSpec, chosen: Iterable[tuple[str, Nemesis]]) -> None:
+    """Refuse faults of simulated hosts that the system has no part in, though it could have."""
+    if spec.env != SIM:
+        return
+    why_not = systems.traits(spec.system).of(spec).why_not
+    for name, nemesis in chosen:
+        for ability in nemesis.asks if isinstance(nemesis, Asks) else ():
+            if (reason := why_not(ability, spec)) is not None:
+                raise UsageError(f"--nemesis {name}: {reason}")
 
 
 def _check_among(option: str, chosen: str, fit: Collection[str] | None, name: str) -> None:

@@ -246,6 +246,7 @@ def simulate(plan: Plan, options: RunOptions = OPTIONS, fork: Fork | None = None
                 # InvalidStateError: the loop was halted on purpose before ``play`` was done
                 if not (stage.halted and isinstance(error, asyncio.InvalidStateError)):
                     stage.broke(error)
+            stage.end()
         return stage.judged()
 
 
@@ -299,6 +300,7 @@ class _Stage:
         clock = LoopClock()
         environment = sim.Sim(seeds.rng(spec.seed, "sim", *spec.lucky()), self._tape.take)
         self._environment = environment
+        self._stack.enter_context(environment.held)
         self._system = system = systems.get(spec.system)(spec, environment, NOWHERE)
         self._stack.enter_context(environment.output)
         await environment.setup(system.nodes)
@@ -373,9 +375,14 @@ class _Stage:
         )
         return _Left(result, data, sha256)
 
+    def end(self) -> _Left:
+        """Keep what it left: what the simulation holds of this host is let go then."""
+        self._left = self._left or self._take_stock()
+        return self._left
+
     def judged(self) -> SimRun:
         """Tell what it left, judged by all checkers that can."""
-        left = self._left or self._take_stock()
+        left = self.end()
         error = self._tape.broken or self._error
         loop = None if self._environment is None else self._environment.loop
         return SimRun(

@@ -31,7 +31,7 @@ def needs(ability: type, spec: RunSpec) -> str | None:
     or, for disks, any nodes that a file system of ours can be put under, and for clocks JVMs.
     """
     if spec.env == SIM:
-        return None
+        return systems.traits(spec.system).of(spec).why_not(ability, spec)
     traits, system = environments.traits(spec.env), systems.get(spec.system)
     if ability not in traits.hosts:
         return f"environment {spec.env!r} cannot {_WHAT[ability]}"

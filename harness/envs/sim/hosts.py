@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -73,6 +74,7 @@ class Sim:
         self.power = SimPower(loop, self._hosts, rng)
         self.clocks = SimClocks(loop, self._hosts)
         self.moments = SimMoments(loop, self._hosts)
+        self.held = ExitStack()  # of this host; let go when the simulation is over and was read
 
     async def setup(self, nodes: Sequence[str]) -> None:
         """Make the hosts."""

@@ -62,6 +62,7 @@ from harness.systems.kafka.releases import (
     release_of,
     releases_of,
 )
+from harness.systems.kafka.simulated import folders
 from harness.systems.kafka.simulated.jvm import missing
 from harness.systems.kafka.simulated.registration import register_controllers
 from harness.systems.kafka.simulated.sites import (
@@ -109,6 +110,7 @@ OWN: Final = OF_AGENT | {
     FSYNC_SETTING,
     IMAGE,
     METADATA_SETTING,
+    folders.LOG,
 }
 OWN_SETTINGS: Final = frozenset(
     {
@@ -193,6 +195,8 @@ def check_processes(settings: Mapping[str, str]) -> None:
     check_settings(settings)
     if nodes_of_ours(settings):
         raise UsageError(f"--set {SYSTEM}.NODE: only `krucible sim` takes it; leave it out")
+    if folders.LOG in settings:
+        raise UsageError(f"--set {folders.LOG}: only `krucible sim` takes it; leave it out")
     for release in all_releases(settings):
         if release.line < LIVE_SINCE:
             raise UsageError(
@@ -205,6 +209,7 @@ def check_processes(settings: Mapping[str, str]) -> None:
 
 def check_simulated(settings: Mapping[str, str]) -> None:
     """Raise UsageError for settings that simulated nodes cannot have."""
+    folders.check_log(settings)
     check_settings(settings)
     if IMAGE in settings:
         raise UsageError(f"--set {IMAGE}: only processes run in images; leave it out")
@@ -234,6 +239,8 @@ def _known_levels(line: Line) -> dict[str, int]:
 
 def why_not(ability: type, spec: RunSpec) -> str | None:
     """Tell why nodes of such a run have not an ability, though the class has; None when they do."""
+    if (reason := folders.why_not(ability, spec.settings)) is not None:
+        return reason
     if ability is Finalizes and spec.env == SIM and spec.workload in OF_RAFT_ALONE:
         return "above the raft client alone nothing is finalised"
     if ability is Finalizes and len(all_releases(spec.settings)) > 1:

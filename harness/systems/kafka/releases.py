@@ -58,9 +58,13 @@ class Release:
         """Give the line of releases that it belongs to; seams change from line to line."""
         return line_of(self.version)
 
+    def has_server(self) -> bool:
+        """Tell whether the classes of the server are there, as in each release."""
+        return self.jars is None or any(self.jars.glob("kafka_2.*.jar"))
+
     def check_server(self) -> None:
         """Raise UsageError when a build of one's own has no server that could be started."""
-        if self.jars is not None and not any(self.jars.glob("kafka_2.*.jar")):
+        if self.jars is not None and not self.has_server():
             raise UsageError(
                 f"--kafka-home {self.jars.parent}: {self.jars} has no kafka_2.*.jar, which is "
                 "the server; only `krucible sim` can do without"

@@ -33,14 +33,13 @@ from harness.systems.nodes.levels import (
     first_level,
     supported_levels,
 )
-from harness.systems.nodes.stored_log import LogTail, read_log, read_snapshots
+from harness.systems.nodes.stored_log import LogTail, Peekable, read_log, read_snapshots
 from node.config import ConfigError, NodeConfig, parse
 from node.core.messages import AddVoterRequest, RemoveVoterRequest
 from node.core.types import Endpoint, Listener, ReplicaKey
 from node.driver.bootstrap import save_bootstrap
 from node.formatting import Quorum, format_node
 from node.log.layout import uuid_to_text
-from node.log.memory_disk import MemoryDisk
 from node.log.meta_properties import MetaPropertiesError, format_directory, random_id
 from node.metadata.features import KRAFT_VERSION, METADATA_VERSION, default_features
 from node.wire.errors import ConnectFailed
@@ -210,7 +209,7 @@ class KraftNodes:
     def read_log(self, node: str, begin: int, below: int) -> list[LogBatch]:
         """Batches of the node's log while it runs on a simulated disk; see ``LogTail``."""
         disk, tail = self._site.disk(node), self._tails.get(node)
-        if not isinstance(disk, MemoryDisk):
+        if not isinstance(disk, Peekable):
             return []
         if tail is None:
             tail = self._tails[node] = LogTail(self._site.data_dir(node), self._read)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from harness.contracts.evidence import LogBatch, LogSnapshot
 from node.core.messages import Batch
@@ -25,12 +25,28 @@ from node.log.layout import (
     segment_name,
     snapshot_of_name,
 )
-from node.log.memory_disk import MemoryDisk
 from node.log.segment import header_offsets
 from node.log.snapshot_format import SnapshotError, iter_snapshot, snapshot_values
 from node.metadata.records import RecordError, decode_record, to_json
 
 UNREADABLE = "Unreadable"
+
+
+@runtime_checkable
+class Peekable(Protocol):
+    """A disk that can be looked at while a node is at work, which notices nothing."""
+
+    def has(self, path: Path) -> bool:
+        """Tell whether a file is there."""
+        ...
+
+    def sizes(self) -> Mapping[Path, int]:
+        """All files and their lengths in bytes, sorted."""
+        ...
+
+    def peek(self, path: Path, offset: int, size: int) -> bytes:
+        """A part of a file; empty when it is not there, or ends before."""
+        ...
 
 
 def read_log(
@@ -77,7 +93,7 @@ class LogTail:
         self._path: Path | None = None  # of the segment where the next batch lies
         self._position, self._next = 0, 0  # its place there, and its offset
 
-    def read(self, disk: MemoryDisk, begin: int, below: int) -> list[LogBatch]:
+    def read(self, disk: Peekable, begin: int, below: int) -> list[LogBatch]:
         """The batches from ``begin`` on that end below ``below``, as far as they are sound."""
         if self._path is None or self._next > begin or not self._stands(disk):
             self._seek(disk, begin)
@@ -88,7 +104,7 @@ class LogTail:
             self._path = None  # to be looked for again
         return found
 
-    def _batches(self, disk: MemoryDisk, begin: int, below: int) -> Iterator[bytes]:
+    def _batches(self, disk: Peekable, begin: int, below: int) -> Iterator[bytes]:
         while self._path is not None:
             header = disk.peek(self._path, self._position, HEADER_BYTES)
             if not header:
@@ -108,7 +124,7 @@ class LogTail:
             self._position += size
             self._next = base + last_delta + 1
 
-    def _stands(self, disk: MemoryDisk) -> bool:
+    def _stands(self, disk: Peekable) -> bool:
         """Tell whether the log still goes on, or ends, where it was left: it may have been cut."""
         assert self._path is not None  # noqa: S101 - asked only then
         header = disk.peek(self._path, self._position, HEADER_BYTES)
@@ -118,7 +134,7 @@ class LogTail:
             return disk.has(self._path)
         return bool(disk.peek(self._path, self._position - 1, 1))
 
-    def _seek(self, disk: MemoryDisk, begin: int) -> None:
+    def _seek(self, disk: Peekable, begin: int) -> None:
         """Go to the beginning of the segment that should have an offset."""
         names = [path.name for path in disk.sizes() if path.parent == self._dir]
         bases = [base for name in names if (base := segment_base(name)) is not None]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from harness.systems.kafka.simulated.disk import PartitionDisk, java_disk
+from harness.systems.kafka.simulated.folders import Folders
 from harness.systems.kafka.simulated.jvm import Loaded
 from harness.systems.kafka.simulated.packed import (
     KEY_BITS,
@@ -97,7 +98,8 @@ class Stack:
     """The software of all nodes of a cluster.
 
     ``kind`` is Java's name of the state machines that ``make`` makes; ``controllers`` are the ids
-    of all controllers. A new cluster is formatted with ``metadata_version``.
+    of all controllers. A new cluster is formatted with ``metadata_version``. Where there are
+    ``folders``, nodes have Kafka's own log in them, and not on their simulated disks.
     """
 
     release: Loaded
@@ -105,6 +107,7 @@ class Stack:
     make: Callable[[KafkaProcess], StateMachine]
     controllers: Sequence[int]
     metadata_version: int
+    folders: Folders | None = None
 
 
 class KafkaProcess:
@@ -146,11 +149,18 @@ class KafkaProcess:
             "metadata.version": str(stack.metadata_version),
             "controllers": ",".join(map(str, stack.controllers)),
         }
+        self._folder = None if stack.folders is None else stack.folders.of(f"n{config.node_id}")
+        if self._folder is not None:
+            partition = partition_dir(self._folder)
+            partition.mkdir(exist_ok=True)
+            identity["folder"] = str(partition)
         self._disk = PartitionDisk(
             world.disk, partition_dir(config.log_dir), self._tell, self._outputs
         )
         self._java: Any = stack.release.replica(settings, identity, java_disk(self._disk))
         self._fatal = on_fatal
+        if stack.folders is not None:
+            stack.folders.use(f"n{config.node_id}", self._let_go)
         self._loop = asyncio.get_running_loop()
         timeout_ms = int(settings.get("controller.quorum.request.timeout.ms", 2000))
         network = cast("VirtualNetwork", world.network)
@@ -202,13 +212,17 @@ class KafkaProcess:
         await self._listener.close()
 
     def _close(self) -> None:
-        if not self._is_over:
-            self._is_over = True
-            self._java.close()
-            self._java = None
+        self._let_go()
         if self._timer is not None:
             self._timer.cancel()
         self._peers.close()
+
+    def _let_go(self) -> None:
+        """Close the files of a process that was killed, and writes no more."""
+        self._is_over = True
+        if self._java is not None:
+            self._java.close()
+            self._java = None
 
     # ------------------------------------------------------------------ turns
 
@@ -267,16 +281,23 @@ class KafkaProcess:
         kind, a, _, _, _, data = item
         match kind:
             case Kind.LOG:
-                log.log(a, "%s", data.decode())
+                log.log(a, "%s", self._said(data))
             case Kind.REJECTED:
                 self._message(item)
             case Kind.STOPPED:
                 if self._stopped is not None and not self._stopped.done():
                     self._stopped.set_result(None)
             case Kind.FATAL:
-                self._failed(data.decode())
+                self._failed(self._said(data))
             case _:
                 self._to_machine(item)
+
+    def _said(self, text: bytes) -> str:
+        """What it says, with the path that its log has for the node: a real one differs by run."""
+        said = text.decode()
+        if self._folder is None:
+            return said
+        return said.replace(str(self._folder), str(self.config.log_dir))
 
     def _message(self, item: Item) -> None:
         """Send a request, or an answer."""

@@ -12,12 +12,16 @@ from harness.spec import RunSpec
 from harness.systems.kafka.mixed import for_ours, nodes_of_ours
 from harness.systems.kafka.releases import Line, Release, all_releases, line_of, release_of
 from harness.systems.kafka.simulated.controllers import Controllers
+from harness.systems.kafka.simulated.folders import Folders, is_real
 from harness.systems.kafka.simulated.jvm import loaded
+from harness.systems.kafka.simulated.mounted import MountedDisk
 from harness.systems.kafka.simulated.process import KafkaProcess, Stack
 from harness.systems.kafka.simulated.registers import Registers
 from harness.systems.kraft.sites import Site, VirtualSite
 from harness.systems.nodes.levels import first_level
 from node.config import parse
+from node.log.disk import Disk
+from node.log.layout import partition_dir
 from node.metadata.features import LATEST_METADATA_VERSION, level_name, level_of
 from node.sim.fabric import US, Link
 from node.sim.host import Program
@@ -52,10 +56,32 @@ KNOWN: Final = (
 def kafka_site(environment: Sim, spec: RunSpec) -> Site:
     """The hosts of a simulation, with Kafka's nodes on them."""
     environment.fabric.default = _link
-    return VirtualSite(environment, partial(_program, spec))
+    if not is_real(spec.settings):
+        return VirtualSite(environment, partial(_program, spec, None))
+    folders = environment.held.enter_context(Folders())
+    site = VirtualSite(environment, partial(_program, spec, folders))
+    return _Mounted(site, folders)
 
 
-def _program(spec: RunSpec, settings: Mapping[str, str]) -> Program:
+class _Mounted:
+    """A site whose nodes have the metadata log in a folder of this host."""
+
+    def __init__(self, site: VirtualSite, folders: Folders) -> None:
+        self._folders = folders
+        self._site = site
+        self.network = site.network
+        self.data_dir = site.data_dir
+        self.event_file = site.event_file
+        self.wall_ms = site.wall_ms
+        self.launch = site.launch
+
+    def disk(self, node: str) -> Disk:
+        """The disk of the node's simulated host, with the real folder of its log."""
+        at = partition_dir(self.data_dir(node))
+        return MountedDisk(self._site.disk(node), at, partition_dir(self._folders.of(node)))
+
+
+def _program(spec: RunSpec, folders: Folders | None, settings: Mapping[str, str]) -> Program:
     """Make what a host runs; raises EnvError when Kafka cannot run here."""
     config = parse({key: settings[key] for key in KNOWN if key in settings})
     if f"n{config.node_id}" in nodes_of_ours(spec.settings):
@@ -66,7 +92,7 @@ def _program(spec: RunSpec, settings: Mapping[str, str]) -> Program:
     is_alone = spec.workload in OF_RAFT_ALONE and not nodes_of_ours(spec.settings)
     machine = Registers if is_alone else Controllers
     controllers, level = range(1, spec.voters + 1), metadata_version(spec)
-    stack = Stack(loaded(release), machine.kind, machine, controllers, level)
+    stack = Stack(loaded(release), machine.kind, machine, controllers, level, folders)
     begin = partial(KafkaProcess, stack, config, known, seed)
     return Program(config.node_id, settings.get(FSYNC) != "false", begin)
 

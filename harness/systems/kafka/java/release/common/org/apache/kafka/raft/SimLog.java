@@ -35,7 +35,7 @@ import org.apache.kafka.snapshot.RawSnapshotWriter;
  *
  * <p>Source: kafka.raft.KafkaMetadataLog, o.a.k.storage.internals.log (UnifiedLog, LocalLog, LogLoader).
  */
-final class SimLog implements SimRaftLog {
+final class SimLog implements SimMetadataLog {
     private static final int LENGTH_AT = 8;
     private static final int HEAD = 12; // base offset and length
 
@@ -224,7 +224,8 @@ final class SimLog implements SimRaftLog {
         return new LogOffsetMetadata(highWatermark);
     }
 
-    long end() {
+    @Override
+    public long end() {
         return end;
     }
 
@@ -233,15 +234,18 @@ final class SimLog implements SimRaftLog {
         return start;
     }
 
-    long committed() {
+    @Override
+    public long committed() {
         return highWatermark;
     }
 
-    long flushed() {
+    @Override
+    public long flushed() {
         return durable;
     }
 
-    Iterable<OffsetAndEpoch> snapshotIds() {
+    @Override
+    public Iterable<OffsetAndEpoch> snapshotIds() {
         return snapshots.keySet();
     }
 

@@ -39,7 +39,7 @@ final class SimRaft<T> {
     }
 
     void open(
-        SimLog log,
+        SimMetadataLog log,
         RaftMessageQueue queue,
         NetworkChannel channel,
         ExpirationService expirations,

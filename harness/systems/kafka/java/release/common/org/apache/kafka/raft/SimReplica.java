@@ -1,9 +1,12 @@
 package org.apache.kafka.raft;
 
+import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.HashMap;
 import java.util.Map;
@@ -15,12 +18,14 @@ import java.util.function.Supplier;
 
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.message.ApiMessageType;
+import org.apache.kafka.common.message.FetchResponseData;
 import org.apache.kafka.common.message.FetchSnapshotResponseData;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
+import org.apache.kafka.common.record.FileRecords;
 import org.apache.kafka.common.record.MemoryRecords;
 import org.apache.kafka.common.record.UnalignedMemoryRecords;
 import org.apache.kafka.common.utils.Time;
@@ -51,6 +56,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
     final TraceEvents events = new TraceEvents();
     final TraceTeller teller = new TraceTeller(this);
     final SimFiles files;
+    final Path folder; // of this host, with Kafka's own log in it; null: the log is on the simulated disk
     final Map<String, String> settings;
     final SimQueues queues = new SimQueues();
     final String clusterId;
@@ -66,7 +72,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
     private final Map<Integer, Sent> sent = new HashMap<>();
     private final SimOutputs out = new SimOutputs();
     private final SimDisk disk;
-    private SimLog log;
+    private SimMetadataLog log;
     private boolean isOver;
     private int spins; // how often it has polled in vain since something came
     private SimMachine<?> machine;
@@ -75,7 +81,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
      * Make the process; nothing is opened yet.
      *
      * @param settings the node's, as in its properties
-     * @param identity node.id, directory.id (hex), cluster.id, seed
+     * @param identity node.id, directory.id (hex), cluster.id, seed; folder, if the log is to be in one of this host
      */
     public SimReplica(Map<String, String> settings, Map<String, String> identity, Disk disk) {
         this.settings = settings;
@@ -87,6 +93,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
         this.isWhole = identity.get("machine").equals("controller");
         this.disk = new SimDisk(disk);
         this.files = new SimFiles(this.disk, events);
+        this.folder = SimStorage.folder(identity.get("folder"));
         this.raft = new SimRaft<>(this, identity);
     }
 
@@ -95,8 +102,8 @@ public final class SimReplica implements Replica, TraceTeller.Node {
     @Override
     public byte[] start(long steadyNs, long wallMs, boolean isSound) {
         return during(steadyNs, wallMs, isSound, () -> {
-            log = new SimLog(files, this, clock, settings);
-            SimElectionStore store = new SimElectionStore(this);
+            log = SimStorage.log(this);
+            SimElections store = SimStorage.elections(this);
             Optional<ElectionState> found = store.read();
             long flushed = log.flushed();
             events.hold();
@@ -109,7 +116,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
     }
 
     @SuppressWarnings({"unchecked", "rawtypes"}) // raft client and machine go with each other
-    private void join(SimElectionStore store) {
+    private void join(SimElections store) {
         machine = isWhole ? new SimController(this, seed) : new SimListener(this);
         queues.watch(machine::afterEvent);
         ((SimRaft) raft).open(log, queue, new Channel(), expirations, store, machine);
@@ -146,6 +153,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
             work.run();
             waitMs = Math.min(queue.timeoutMs, expirations.waitMs(clock.hiResClockMs()));
             waitMs = Math.min(waitMs, queues.waitMs(clock.nanoseconds()));
+            waitMs = Math.min(waitMs, log.waitMs(clock.hiResClockMs()));
         } catch (PowerFailure e) {
             isOver = true;
             out.clear();
@@ -190,16 +198,19 @@ public final class SimReplica implements Replica, TraceTeller.Node {
         int idle = 0;
         for (int turn = 0; turn < TURNS_MAX; turn++) {
             expirations.fire(clock.hiResClockMs());
+            log.work(clock.hiResClockMs());
             queue.woken = false;
             queue.taken = null;
             raft.poll();
             teller.done();
             if (raft.hasShutDown()) {
+                log.work(clock.hiResClockMs());
+                log.stop();
                 put(Kinds.STOPPED, 0, 0, 0, (short) 0, new byte[0]);
                 return;
             }
             boolean isIdle = queue.taken == null && queue.isEmpty() && !queue.woken
-                && expirations.waitMs(clock.hiResClockMs()) > 0;
+                && expirations.waitMs(clock.hiResClockMs()) > 0 && log.waitMs(clock.hiResClockMs()) > 0;
             idle = isIdle ? idle + 1 : 0;
             spins = queue.taken == null ? spins : 0;
             if (isIdle && idle >= IDLE_POLLS_MAX) {
@@ -247,6 +258,9 @@ public final class SimReplica implements Replica, TraceTeller.Node {
     @Override
     public void close() {
         raft.close();
+        if (log != null) {
+            log.kill();
+        }
     }
 
     // ------------------------------------------------------------------ outputs
@@ -373,7 +387,10 @@ public final class SimReplica implements Replica, TraceTeller.Node {
         request.completion.complete(SimClient.answered(request, data));
     }
 
-    /** A part of a snapshot that is in memory, as a release before 3.9 can write it too. */
+    /**
+     * An answer that can be written: records of a file are read, which Kafka's server hands to the kernel, and a
+     * part of a snapshot that is in memory is as a release before 3.9 can write it, too.
+     */
     private static ApiMessage writable(ApiMessage answer) {
         if (answer instanceof FetchSnapshotResponseData told) {
             for (FetchSnapshotResponseData.TopicSnapshot topic : told.topics()) {
@@ -384,7 +401,26 @@ public final class SimReplica implements Replica, TraceTeller.Node {
                 }
             }
         }
+        if (answer instanceof FetchResponseData told) {
+            for (FetchResponseData.FetchableTopicResponse topic : told.responses()) {
+                for (FetchResponseData.PartitionData part : topic.partitions()) {
+                    if (part.records() instanceof FileRecords records) {
+                        part.setRecords(inMemory(records));
+                    }
+                }
+            }
+        }
         return answer;
+    }
+
+    private static MemoryRecords inMemory(FileRecords records) {
+        ByteBuffer read = ByteBuffer.allocate(records.sizeInBytes());
+        try {
+            records.readInto(read, 0);
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+        return MemoryRecords.readableRecords(read);
     }
 
     static byte[] bytes(ApiMessage message, short version) {

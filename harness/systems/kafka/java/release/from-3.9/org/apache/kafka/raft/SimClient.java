@@ -56,7 +56,7 @@ final class SimClient {
         SimMachine<T> machine,
         NetworkChannel channel,
         RaftMessageQueue queue,
-        SimLog log,
+        SimMetadataLog log,
         ExpirationService expirations,
         QuorumStateStore store,
         Metrics metrics,

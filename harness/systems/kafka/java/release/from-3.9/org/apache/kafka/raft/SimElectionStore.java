@@ -17,7 +17,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.fasterxml.jackson.databind.node.ShortNode;
 
 /** quorum-state on the simulated disk, written as FileQuorumStateStore does it. */
-final class SimElectionStore implements QuorumStateStore {
+final class SimElectionStore implements SimElections {
     private static final String NAME = "quorum-state";
     private static final String VERSION = "data_version";
     private static final ObjectMapper MAPPER = new ObjectMapper();
@@ -52,7 +52,8 @@ final class SimElectionStore implements QuorumStateStore {
         }
     }
 
-    Optional<ElectionState> read() {
+    @Override
+    public Optional<ElectionState> read() {
         return readElectionState();
     }
 

@@ -17,7 +17,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.fasterxml.jackson.databind.node.ShortNode;
 
 /** quorum-state on the simulated disk, written as FileBasedStateStore does it. */
-final class SimElectionStore implements QuorumStateStore {
+final class SimElectionStore implements SimElections {
     private static final String NAME = "quorum-state";
     private static final String VERSION = "data_version";
     private static final short ONLY = 0;
@@ -31,7 +31,8 @@ final class SimElectionStore implements QuorumStateStore {
     }
 
     /** Empty, where the raft client wants null. */
-    Optional<ElectionState> read() {
+    @Override
+    public Optional<ElectionState> read() {
         byte[] content = node.files.read(NAME);
         if (content == null) {
             return Optional.empty();
