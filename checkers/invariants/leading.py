@@ -7,7 +7,7 @@ simulation tests; KAFKA-17608.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label
@@ -125,6 +125,9 @@ class LeaderAppendOnly(Invariant):
         )
 
 
+NONE_OF_ITS_OWN: Final = ", but none of its own"  # all before the epoch, and not its first record
+
+
 class ClaimAfterCatchUp(Invariant):
     """S21: a controller is active only while its node leads, and has applied its own epoch's start.
 
@@ -181,9 +184,10 @@ class ClaimAfterCatchUp(Invariant):
                 epoch=event["ep"],
             )
         elif event["applied"] <= epoch_start:
+            own = NONE_OF_ITS_OWN if event["applied"] == epoch_start else ""
             yield self._anomaly(
                 f"the controller of {replica.id} became active in epoch {event['ep']}, which"
-                f" began at offset {epoch_start}, having applied {event['applied']}"
+                f" began at offset {epoch_start}, having applied {event['applied']}{own}"
                 f" ({label(event)})",
                 event,
                 epoch=event["ep"],

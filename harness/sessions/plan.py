@@ -151,14 +151,15 @@ def _check_fit(spec: RunSpec, system: Any) -> None:
     """Refuse what the system does not go with; a mistake in a name is told first."""
     traits = systems.traits(spec.system).of(spec)
     workloads.get(spec.workload)
+    releases = " and ".join(f"{name} {of}" for name, of in traits.versions.items())
     if spec.env != SIM:
-        _check_among("workload", spec.workload, traits.workloads, spec.system)
+        _check_among("workload", spec.workload, traits.workloads, spec.system, releases)
         environments.get(spec.env)
         _check_among("env", spec.env, traits.envs, spec.system)
     elif not issubclass(system, Simulated):
         raise UsageError(f"system {spec.system!r} cannot be simulated; use --system kraft")
     else:
-        _check_among("workload", spec.workload, traits.workloads, spec.system)
+        _check_among("workload", spec.workload, traits.workloads, spec.system, releases)
 
 
 def _check_hosts(spec: RunSpec, chosen: Iterable[tuple[str, Nemesis]]) -> None:
@@ -172,8 +173,11 @@ def _check_hosts(spec: RunSpec, chosen: Iterable[tuple[str, Nemesis]]) -> None:
                 raise UsageError(f"--nemesis {name}: {reason}")
 
 
-def _check_among(option: str, chosen: str, fit: Collection[str] | None, name: str) -> None:
+def _check_among(
+    option: str, chosen: str, fit: Collection[str] | None, name: str, releases: str = ""
+) -> None:
     if fit is not None and chosen not in fit:
+        at = f", at {releases}" if releases else ""
         raise UsageError(
-            f"--{option} {chosen}: system {name!r} works only with {', '.join(sorted(fit))}"
+            f"--{option} {chosen}: system {name!r} works only with {', '.join(sorted(fit))}{at}"
         )

@@ -26,7 +26,15 @@ from harness.systems.kafka.distribution import (
     fetch_classes,
 )
 from harness.systems.kafka.plugin import check_settings
-from harness.systems.kafka.releases import DEFAULT, KNOWN, UPGRADE, VERSION, Release
+from harness.systems.kafka.releases import (
+    DEFAULT,
+    KNOWN,
+    UPGRADE,
+    VERSION,
+    WHOLE_SINCE,
+    Release,
+    line_of,
+)
 from harness.systems.kafka.simulated.registers import SNAPSHOT_BYTES
 from harness.systems.nodes.levels import METADATA_SETTING
 
@@ -34,8 +42,10 @@ pytestmark = pytest.mark.slow
 
 TIMEOUT_S = 300
 WIPE = "disk-wipe-keep-id"
+EARLY = "docs/kafka.md, a leader before 3.6 is told early"
 NEWEST = KNOWN[-1]
 OTHERS = [version for version in KNOWN if version not in (DEFAULT, NEWEST)]
+WHOLE = [version for version in OTHERS if line_of(version) >= WHOLE_SINCE]
 
 
 def fetched(*versions: str) -> None:
@@ -87,6 +97,7 @@ def twice(tmp_path: Path, *options: object) -> list[dict[str, Any]]:
             for version in (NEWEST, *OTHERS)
             for workload in ("register", "producer-ids")
             if (version, workload) != (NEWEST, "producer-ids")
+            if workload == "register" or version in (NEWEST, *WHOLE)
         ),
     ],
 )
@@ -101,7 +112,21 @@ def test_a_release_is_valid_and_replays(version: str, workload: str, tmp_path: P
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("version", [*OTHERS, NEWEST])
+def test_the_raft_client_of_3_3_survives_kills_and_cuts(tmp_path: Path) -> None:
+    fetched("3.3.2")
+    options = ("--kafka-version", "3.3.2", "--workload", "register", "--time-limit", "15")
+    for told in twice(tmp_path, *options, "--nemesis", "kill,partition-isolate-leader"):
+        assert told["system"] == "valid", told["anomalies"]
+        checked = {
+            name: n for each in told["results"] for name, n in each.get("checked", {}).items()
+        }
+        assert {"S20", "S21", "L4"} <= {name for name, n in checked.items() if n}
+        assert not checked.get("C8"), "above the raft client alone there are no images"
+        assert told["known"][EARLY]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", [*WHOLE, NEWEST])
 def test_an_observer_whose_disk_was_wiped_fetches_a_snapshot(version: str, tmp_path: Path) -> None:
     fetched(version)
     options = ("--seeds", "1..1", "--observers", "2", "--time-limit", "10", "--nemesis", WIPE)
@@ -122,6 +147,7 @@ def test_an_observer_whose_disk_was_wiped_fetches_a_snapshot(version: str, tmp_p
         pytest.param(NEWEST, "3.9.2", marks=pytest.mark.long),  # other versions of requests
         pytest.param("3.9.2", NEWEST, marks=pytest.mark.long),
         pytest.param(DEFAULT, "3.7.2", marks=pytest.mark.long),  # with other raft clients
+        pytest.param("3.7.2", "3.3.2", marks=pytest.mark.long),
     ],
 )
 def test_two_releases_are_one_quorum(most: str, one: str, tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 ``java/seam`` has what Python and Java speak of, with types of the JDK alone. The layers for a
 release are compiled against its jars: those of ``java/told``, which is what nodes tell, with those
-of ``java/release`` for simulated nodes, or those of ``java/agent`` for live ones. A JDK's javac
+of ``java/release`` for simulated nodes, or those of ``java/agent`` for live ones. Those of
+``java/controller`` come with them for releases whose whole controllers are simulated. A JDK's javac
 does it, else the compiler of Eclipse, which Maven brings and a plain Java runs.
 """
 
@@ -20,10 +21,11 @@ from pathlib import Path
 from harness.agent.java import java_version
 from harness.systems.kafka.distribution import KafkaDist, KafkaMissingError, fetch_jars
 from harness.systems.kafka.layers import sources_of
+from harness.systems.kafka.releases import WHOLE_SINCE
 
 SOURCES = Path(__file__).parent / "java"
 SEAM, TOLD, RELEASE = SOURCES / "seam", SOURCES / "told", SOURCES / "release"
-AGENT = SOURCES / "agent"
+CONTROLLER, AGENT = SOURCES / "controller", SOURCES / "agent"
 COMPILER = ("org.eclipse.jdt", "ecj", "3.37.0")
 JAVA_LEVEL = "17"
 # what Kafka logs goes to the simulation
@@ -47,7 +49,8 @@ def classes(dist: KafkaDist) -> Classes:
     common = {path.relative_to(SEAM): path.read_text("utf-8") for path in SEAM.rglob("*.java")}
     of_all = dist.home.parent / f"kafka-seam-java{java_version(dist.java)}"
     seam = _compiled(dist, of_all, common, ())
-    sources = sources_of(dist.release.version, TOLD, RELEASE)
+    roots = (RELEASE, CONTROLLER) if dist.release.line >= WHOLE_SINCE else (RELEASE,)
+    sources = sources_of(dist.release.version, TOLD, *roots)
     own = _compiled(dist, dist.home.with_name(f"{dist.home.name}-sim"), sources, (seam, *kept))
     return Classes(seam, own, kept)
 

@@ -6,6 +6,8 @@ from collections.abc import Collection
 from typing import Final
 
 from harness.systems.kafka.releases import (
+    CLAIMS_CAUGHT_UP_SINCE,
+    COUNTS_FETCHERS_SINCE,
     HEARD_AT_ONCE_SINCE,
     KEEPS_EPOCHS_SINCE,
     KEEPS_SETTINGS_UNTIL,
@@ -69,6 +71,14 @@ BY_THE_WALL: Final = Known(
 CLAIMS_RESIGNED: Final = Known(
     "S21", ", which n", "docs/kafka.md, a resigned leader before 3.9 is told that it leads"
 )
+# Before 3.7 a leader counts nobody who fetches from it, and so leads on when it is cut off.
+LEADS_ON: Final = Known(
+    "L4", ", though no majority of the ", "docs/kafka.md, a cut-off leader before 3.7 leads on"
+)
+# Before 3.6 a leader is told that it leads before the first record of its epoch is committed.
+CLAIMS_EARLY: Final = Known(
+    "S21", ", but none of its own", "docs/kafka.md, a leader before 3.6 is told early"
+)
 # Before 4.0 who has a vote on disk begins unattached, though a newer release left a leader there.
 FORGETS_LEADER: Final = Known(
     "S31", ", and now it has None", "docs/kafka.md, a vote beside a leader"
@@ -124,6 +134,10 @@ def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
         found.append(KEEPS_SETTINGS)
     if min(lines) < LEADS_WHEN_ELECTED_SINCE:
         found += [CLAIMS_RESIGNED, OBSERVER_SPINS]
+    if min(lines) < COUNTS_FETCHERS_SINCE:
+        found.append(LEADS_ON)
+    if min(lines) < CLAIMS_CAUGHT_UP_SINCE:
+        found.append(CLAIMS_EARLY)
     if min(lines) < KEEPS_EPOCHS_SINCE:
         found.append(RENUMBERS)
     if min(lines) < VOTES_KEPT_SINCE:

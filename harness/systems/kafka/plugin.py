@@ -54,6 +54,7 @@ from harness.systems.kafka.releases import (
     RAISES_KRAFT_VERSION_SINCE,
     UPGRADE,
     VERSION,
+    WHOLE_SINCE,
     Line,
     all_releases,
     check_joining,
@@ -308,12 +309,14 @@ def _simulated(settings: Mapping[str, str]) -> SystemTraits:
             leaves_with={workload: frozenset({"images"}) for workload in OF_MIXED_QUORUMS},
             known=(*fit.known, *OF_MIXTURES),
         )
+    assert fit.workloads is not None  # noqa: S101 - see above
     if all(release.line >= DYNAMIC_SINCE for release in releases):
         return fit
-    assert fit.workloads is not None  # noqa: S101 - see above
+    is_whole = all(release.line >= WHOLE_SINCE for release in releases)
+    offered = fit.workloads if is_whole else fit.workloads & OF_RAFT_ALONE
     return replace(
         fit,
-        workloads=fit.workloads - OF_DYNAMIC_QUORUMS,
+        workloads=offered - OF_DYNAMIC_QUORUMS,
         takes=lambda name: is_kafkas(name) and name != QUORUM_SETTING,
     )
 

@@ -17,8 +17,16 @@ from harness.errors import UsageError
 from harness.systems.nodes.processes import DYNAMIC, QUORUM_SETTING
 
 DEFAULT: Final = "4.1.2"
-KNOWN: Final = ("3.7.2", "3.9.1", "3.9.2", "4.0.1", "4.0.2", "4.1.2", "4.2.0", "4.2.1", "4.3.1")
+KNOWN: Final = (
+    *("3.3.2", "3.7.2", "3.9.1", "3.9.2"),
+    *("4.0.1", "4.0.2", "4.1.2", "4.2.0", "4.2.1", "4.3.1"),
+)
+# The forms in which a release runs, each from one line on: all that are known run as raft clients
+# alone, in the simulator.
+WHOLE_SINCE: Final = (3, 7)  # whole controllers in the simulator
 LIVE_SINCE: Final = (3, 9)  # processes of ours, with the agent
+CLAIMS_CAUGHT_UP_SINCE: Final = (3, 6)  # with a record of its own epoch (KAFKA-15345)
+COUNTS_FETCHERS_SINCE: Final = (3, 7)  # a leader, to resign without them (KAFKA-15489)
 DYNAMIC_SINCE: Final = (3, 9)  # voters in the log (KIP-853)
 DESCRIBES_SINCE: Final = (3, 9)  # voters by directory, in version 2 of DescribeQuorum
 LEADS_WHEN_ELECTED_SINCE: Final = (3, 9)  # as state machines are told

@@ -147,6 +147,10 @@ def test_an_unknown_nemesis_is_refused_in_options_and_in_a_schedule(make: Any) -
             {"workload": "describe", "env": SIM, "settings": {"krucible.kafka.version": "3.7.2"}},
             "system 'kafka' works only with brokers, isr",
         ),
+        (
+            {"workload": "brokers", "env": SIM, "settings": {"krucible.kafka.version": "3.3.2"}},
+            "system 'kafka' works only with register, at kafka 3.3.2",
+        ),
     ],
 )
 def test_a_system_says_what_it_goes_with(changed: dict[str, Any], message: str) -> None:

@@ -5,9 +5,18 @@ from harness.contracts.released import ReleasedBug
 BUG = ReleasedBug(
     name="endless-leader",
     source="KAFKA-15489: a leader from which no majority fetches claims the leadership without end",
-    affected="3.6.2",
+    affected="3.3.2",
     fixed="3.7.2",
     breaks=("L4",),
-    cannot="3.6 does not run in the simulator: the oldest that does, 3.7.2, has it fixed; whether "
-    "the raft client of 3.6 fits the layer `to-3.8` was not tried",
+    setting={
+        "workload": "register",
+        "voters": 3,
+        "observers": 0,
+        "rate_hz": 5.0,
+        "time_limit_s": 15.0,
+        "pace": "long",
+        "nemeses": ("partition-isolate-leader",),
+    },
+    narrowed="the raft client alone, and lasting cuts of the leader: 3.3 runs in no other form",
+    known="docs/kafka.md, a cut-off leader before 3.7 leads on",
 )

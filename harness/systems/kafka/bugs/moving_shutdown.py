@@ -9,6 +9,6 @@ BUG = ReleasedBug(
     affected="3.3.1",
     fixed="3.3.2",
     breaks=("L10",),
-    cannot="whole controllers before 3.7 do not run in the simulator; that of 3.3 takes a "
-    "`QuorumController` layer of its own, beside `to-3.8` for its raft client",
+    cannot="whole controllers before 3.7 do not run in the simulator; of 3.3 the raft client does, "
+    "and its `QuorumController` takes a layer of its own",
 )

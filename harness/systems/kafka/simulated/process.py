@@ -447,13 +447,18 @@ def _served(theirs: ApiTable, raw: Iterable[int], ours: Iterable[int]) -> ApiTab
     return table(
         (
             *(theirs[key] for key in raw if key in theirs),
-            *(
-                ApiRange(
-                    key,
-                    max(theirs[key].min_version, ALL_APIS[key].min_version),
-                    min(theirs[key].max_version, ALL_APIS[key].max_version),
-                )
-                for key in ours
-            ),
+            *(_ours(key, theirs[key]) for key in ours),
         )
     )
+
+
+def _ours(key: int, theirs: ApiRange) -> ApiRange:
+    """The versions of an API that our state machine serves: those that the release knows, too.
+
+    Who leads it tells in our versions: controllers before 3.7 tell nobody (KIP-919).
+    """
+    known = ALL_APIS[key]
+    if key == ApiKey.DESCRIBE_CLUSTER:
+        return known
+    lowest, highest = theirs.min_version, theirs.max_version
+    return ApiRange(key, max(lowest, known.min_version), min(highest, known.max_version))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from checkers.invariants.images import BY_ORPHANS
+from checkers.invariants.leading import NONE_OF_ITS_OWN
 from checkers.invariants.metadata_log import SAME_INCARNATION
 from harness.systems.kafka.known import known_of
 from harness.systems.kafka.releases import Release
@@ -71,3 +72,23 @@ def test_another_epoch_for_the_same_incarnation_is_known_before_3_9(
     kept, other = Anomaly("C1", f"{said}{SAME_INCARNATION}"), Anomaly("C1", said)
     assert any(each.covers(kept) for each in known_of([Release(version)])) is known
     assert not any(each.covers(other) for each in known_of([Release(version)]))
+
+
+@pytest.mark.parametrize(
+    ("version", "of_release"),
+    [("3.3.2", {"S21", "L4"}), ("3.7.2", set()), ("4.3.1", set())],
+)
+def test_the_first_releases_begin_to_lead_early_and_lead_on(
+    version: str, of_release: set[str]
+) -> None:
+    began = "the controller of n2 became active in epoch 1, which began at offset 7, having applied"
+    told = [
+        Anomaly("S21", f"{began} 7{NONE_OF_ITS_OWN} (n2 seq 13)"),
+        Anomaly("L4", "n2 still leads epoch 1 (n2 seq 99), though no majority of the voters ()"),
+    ]
+    behind = Anomaly("S21", f"{began} 5 (n2 seq 13)")
+    at_rest = Anomaly("L4", "n2 still leads epoch 1 after 5 s of peace, in which another leads")
+    known = known_of([Release(version)])
+    found = [a for a in (*told, behind, at_rest) if any(each.excuses(a) for each in known)]
+    assert {a.invariant for a in found} == of_release
+    assert all(a in told for a in found)

@@ -6,12 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from harness.systems.kafka.compiled import AGENT, RELEASE, TOLD
+from harness.systems.kafka.compiled import AGENT, CONTROLLER, RELEASE, TOLD
 from harness.systems.kafka.layers import sources_of, takes_in
-from harness.systems.kafka.releases import DEFAULT, DYNAMIC_SINCE, KNOWN, line_of
+from harness.systems.kafka.releases import (
+    DEFAULT,
+    DYNAMIC_SINCE,
+    KNOWN,
+    WHOLE_SINCE,
+    line_of,
+)
 
 # Classes that Kafka has itself since its voters have directories.
 KEYS = {Path("org/apache/kafka/raft", name) for name in ("ReplicaKey.java", "VoterSet.java")}
+# Classes around Kafka's own log, which not all releases have here.
+REAL = {
+    *(
+        Path("org/apache/kafka/raft", f"{name}.java")
+        for name in ("SimRealElections", "SimRealLog", "SimRealLogClass", "SimScheduler")
+    ),
+    Path("org/apache/kafka/server/logger/LoggingController.java"),
+}
 
 
 @pytest.mark.parametrize(
@@ -66,6 +80,13 @@ def test_imports_are_of_where_a_class_lies_in_a_release(tmp_path: Path) -> None:
 @pytest.mark.parametrize("root", [RELEASE, AGENT])
 def test_a_known_release_has_a_file_for_each_class(root: Path, version: str) -> None:
     stand_ins = KEYS if line_of(version) < DYNAMIC_SINCE else set()
-    assert sources_of(version, TOLD, root).keys() == (
-        sources_of(DEFAULT, TOLD, root).keys() | stand_ins
+    assert sources_of(version, TOLD, root).keys() - REAL == (
+        sources_of(DEFAULT, TOLD, root).keys() - REAL | stand_ins
     )
+
+
+@pytest.mark.parametrize("version", [each for each in KNOWN if line_of(each) >= WHOLE_SINCE])
+def test_a_release_of_whole_controllers_has_a_file_for_each_of_their_classes(version: str) -> None:
+    found = sources_of(version, TOLD, RELEASE, CONTROLLER).keys()
+    assert found >= sources_of(DEFAULT, CONTROLLER).keys()
+    assert not sources_of(version, CONTROLLER).keys() & sources_of(version, RELEASE).keys()

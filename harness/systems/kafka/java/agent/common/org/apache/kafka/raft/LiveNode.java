@@ -327,7 +327,7 @@ public final class LiveNode implements TraceTeller.Node {
 
     @Override
     public long checkQuorumMs() {
-        return (long) (config.fetchTimeoutMs() * LeaderState.CHECK_QUORUM_TIMEOUT_FACTOR);
+        return TraceQuorum.timeoutMs(config.fetchTimeoutMs());
     }
 
     @Override

@@ -8,11 +8,9 @@ import java.util.Set;
 import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.message.ApiMessageType;
 import org.apache.kafka.common.message.ApiVersionsResponseData;
-import org.apache.kafka.common.message.FetchRequestData;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
-import org.apache.kafka.common.requests.FetchRequest;
 
 /** The versions of Kafka's requests that this release knows. */
 public final class SimApis {
@@ -46,10 +44,7 @@ public final class SimApis {
         ApiMessage message = isRequest ? type.newRequest() : type.newResponse();
         message.read(new ByteBufferAccessor(ByteBuffer.wrap(body)), was);
         try {
-            if (message instanceof FetchRequestData fetch) {
-                message = new FetchRequest.SimpleBuilder(fetch).build(wanted).data();
-            }
-            return SimReplica.bytes(message, wanted);
+            return SimReplica.bytes(SimVersions.told(message, wanted), wanted);
         } catch (UnsupportedVersionException e) {
             return null;
         }
@@ -69,7 +64,7 @@ public final class SimApis {
             }
             found.add((int) key.id);
             found.add((int) key.oldestVersion());
-            found.add((int) key.latestVersion(false));
+            found.add((int) SimVersions.latest(key));
         }
         return found.stream().mapToInt(Integer::intValue).toArray();
     }

@@ -17,7 +17,7 @@ import org.apache.kafka.snapshot.SnapshotWriter;
 import krucible.Kinds;
 
 /** Hands what commits, snapshots and leaders on to a state machine in Python; records are bytes. */
-final class SimListener implements RaftClient.Listener<byte[]>, SimMachine<byte[]> {
+final class SimListener implements SimHearer<byte[]>, SimMachine<byte[]> {
     /** Records as they are. */
     static final RecordSerde<byte[]> SERDE = new RecordSerde<>() {
         @Override
@@ -39,6 +39,7 @@ final class SimListener implements RaftClient.Listener<byte[]>, SimMachine<byte[
     private final SimReplica node;
     private long timestampMs; // of the last batch
     private KafkaRaftClient<byte[]> client;
+    private LeaderAndEpoch told; // last
 
     SimListener(SimReplica node) {
         this.node = node;
@@ -61,7 +62,7 @@ final class SimListener implements RaftClient.Listener<byte[]>, SimMachine<byte[
     }
 
     void snapshot(OffsetAndEpoch id, List<byte[]> values) {
-        Optional<SnapshotWriter<byte[]>> made = client.createSnapshot(id, timestampMs);
+        Optional<SnapshotWriter<byte[]>> made = SimMade.snapshot(client, id, timestampMs);
         if (made.isEmpty()) {
             return;
         }
@@ -78,8 +79,10 @@ final class SimListener implements RaftClient.Listener<byte[]>, SimMachine<byte[
         try (reader) {
             while (reader.hasNext()) {
                 Batch<byte[]> batch = reader.next();
+                // releases before 3.6 hand over no control batches: they are applied with what follows them
+                long begin = node.controlsBefore(batch.baseOffset());
                 long applied = node.applied = batch.lastOffset() + 1;
-                node.event("apply").put("off", applied).put("n", applied - batch.baseOffset()).end();
+                node.event("apply").put("off", applied).put("n", applied - begin).end();
                 int offsets = (int) (applied - batch.baseOffset());
                 timestampMs = batch.appendTimestamp();
                 byte[] values = packed(batch.records());
@@ -97,8 +100,8 @@ final class SimListener implements RaftClient.Listener<byte[]>, SimMachine<byte[
                 values.addAll(reader.next().records());
             }
             OffsetAndEpoch id = reader.snapshotId();
-            node.applied = id.offset();
-            node.put(Kinds.LOADED, 0, id.epoch(), id.offset(), (short) 0, packed(values));
+            node.applied = TraceId.offset(id);
+            node.put(Kinds.LOADED, 0, TraceId.epoch(id), TraceId.offset(id), (short) 0, packed(values));
         }
     }
 
@@ -109,7 +112,21 @@ final class SimListener implements RaftClient.Listener<byte[]>, SimMachine<byte[
 
     @Override
     public void handleLeaderChange(LeaderAndEpoch leader) {
+        told = leader;
         node.tellLeader(leader);
+    }
+
+    /**
+     * Look whom the client follows, as Kafka's server does that says who leads. A listener of the first releases
+     * never hears of a leader that was followed before it was registered (KAFKA-16286).
+     */
+    @Override
+    public void afterPoll() {
+        LeaderAndEpoch leader = client.leaderAndEpoch();
+        boolean isAnother = leader.leaderId().isPresent() && !leader.isLeader(node.id);
+        if (isAnother && !leader.equals(told)) {
+            handleLeaderChange(leader);
+        }
     }
 
     @Override

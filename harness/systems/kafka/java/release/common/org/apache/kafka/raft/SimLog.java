@@ -14,8 +14,9 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.errors.CorruptRecordException;
 import org.apache.kafka.common.errors.OffsetOutOfRangeException;
+import org.apache.kafka.common.message.SnapshotHeaderRecord;
+import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.record.ControlRecordType;
-import org.apache.kafka.common.record.ControlRecordUtils;
 import org.apache.kafka.common.record.DefaultRecordBatch;
 import org.apache.kafka.common.record.MemoryRecords;
 import org.apache.kafka.common.record.MutableRecordBatch;
@@ -38,9 +39,15 @@ import org.apache.kafka.snapshot.RawSnapshotWriter;
 final class SimLog implements SimMetadataLog {
     private static final int LENGTH_AT = 8;
     private static final int HEAD = 12; // base offset and length
+    private static final int ATTRIBUTES_AT = 21;
+    private static final int CONTROL = 0x20;
 
     /** Batches that came together. */
-    private record Entry(long base, long last, int epoch, byte[] data) { }
+    private record Entry(long base, long last, int epoch, byte[] data) {
+        boolean isControl() {
+            return (ByteBuffer.wrap(data).getShort(ATTRIBUTES_AT) & CONTROL) != 0;
+        }
+    }
 
     /**
      * A file of the log, and its batches. It may have some behind the beginning of the next one, which were
@@ -196,13 +203,13 @@ final class SimLog implements SimMetadataLog {
             }
             OffsetAndEpoch id = new OffsetAndEpoch(
                 Long.parseLong(name.substring(0, 20)), Integer.parseInt(name.substring(21, 31)));
-            if (name.length() > mark + ".checkpoint".length() || id.offset() < start) {
+            if (name.length() > mark + ".checkpoint".length() || TraceId.offset(id) < start) {
                 unneeded.add(name);
             } else {
                 snapshots.put(id, Optional.empty());
             }
         }
-        if (start > 0 && (snapshots.isEmpty() || snapshots.lastKey().offset() < start)) {
+        if (start > 0 && (snapshots.isEmpty() || TraceId.offset(snapshots.lastKey()) < start)) {
             throw new IllegalStateException("Inconsistent snapshot state: there must be a snapshot "
                 + "at an offset larger then the current log start offset " + start + ", but the "
                 + "latest snapshot is " + (snapshots.isEmpty() ? "None" : snapshots.lastKey()));
@@ -259,8 +266,8 @@ final class SimLog implements SimMetadataLog {
             return 0;
         }
         OffsetAndEpoch id = latest.get();
-        if (id.offset() == start && id.offset() == end) {
-            return id.epoch();
+        if (TraceId.offset(id) == start && TraceId.offset(id) == end) {
+            return TraceId.epoch(id);
         }
         throw new KafkaException("Log doesn't have a last fetch epoch and there is a snapshot (" + id + "). "
             + "Expected the snapshot's end offset to match the log's end offset (" + end + ") "
@@ -274,7 +281,7 @@ final class SimLog implements SimMetadataLog {
             return new OffsetAndEpoch(end, lastFetchedEpoch());
         }
         Optional<OffsetAndEpoch> earliest = earliestSnapshotId();
-        if (earliest.isPresent() && found.offset() == earliest.get().offset() && found.epoch() == epoch) {
+        if (earliest.isPresent() && TraceId.offset(found) == TraceId.offset(earliest.get()) && TraceId.epoch(found) == epoch) {
             return earliest.get();
         }
         return found;
@@ -362,6 +369,20 @@ final class SimLog implements SimMetadataLog {
         return found.getValue();
     }
 
+    @Override
+    public long controlsBefore(long offset, long floor) {
+        long begin = offset;
+        while (begin > Math.max(floor, start)) {
+            Segment segment = holding(begin - 1);
+            Entry before = segment.entries.get(segment.place(begin - 1));
+            if (!before.isControl()) {
+                break;
+            }
+            begin = before.base;
+        }
+        return begin;
+    }
+
     // ------------------------------------------------------------------ writing
 
     @Override
@@ -425,7 +446,7 @@ final class SimLog implements SimMetadataLog {
             .put("last", entry.last)
             .put("bep", entry.epoch)
             .put("h", Integer.toUnsignedLong(head.getInt(17)))
-            .put("ctl", (head.getShort(21) & 0x20) != 0)
+            .put("ctl", entry.isControl())
             .put("src", leads ? "leader" : "follower")
             .end();
     }
@@ -544,10 +565,10 @@ final class SimLog implements SimMetadataLog {
             return false;
         }
         OffsetAndEpoch id = latest.get();
-        if (id.epoch() < epoch || (id.epoch() == epoch && id.offset() <= end)) {
+        if (TraceId.epoch(id) < epoch || (TraceId.epoch(id) == epoch && TraceId.offset(id) <= end)) {
             return false;
         }
-        restartAt(id.offset());
+        restartAt(TraceId.offset(id));
         if (runs) {
             node.tellSnapshot("install", id, bytesOf(id));
             node.event("lstart").put("v", start).end();
@@ -574,15 +595,15 @@ final class SimLog implements SimMetadataLog {
     @Override
     public boolean deleteBeforeSnapshot(OffsetAndEpoch id) {
         Optional<OffsetAndEpoch> latest = latestSnapshotId();
-        if (latest.isEmpty() || !snapshots.containsKey(id) || start >= id.offset()
-            || id.offset() > latest.get().offset()) {
+        if (latest.isEmpty() || !snapshots.containsKey(id) || start >= TraceId.offset(id)
+            || TraceId.offset(id) > TraceId.offset(latest.get())) {
             return false;
         }
-        if (id.offset() > highWatermark) {
-            throw new OffsetOutOfRangeException("Cannot increment the log start offset to " + id.offset()
+        if (TraceId.offset(id) > highWatermark) {
+            throw new OffsetOutOfRangeException("Cannot increment the log start offset to " + TraceId.offset(id)
                 + " since it is larger than the high watermark " + highWatermark);
         }
-        start = id.offset();
+        start = TraceId.offset(id);
         node.event("lstart").put("v", start).end();
         Map.Entry<Integer, Long> floor = null;
         while (!epochs.isEmpty() && epochs.firstEntry().getValue() <= start) {
@@ -632,31 +653,36 @@ final class SimLog implements SimMetadataLog {
             for (Record record : batch) {
                 if (batch.isControlBatch()
                     && ControlRecordType.parse(record.key()) == ControlRecordType.SNAPSHOT_HEADER) {
-                    return ControlRecordUtils.deserializeSnapshotHeaderRecord(record).lastContainedLogTimestamp();
+                    return header(record).lastContainedLogTimestamp();
                 }
             }
         }
         throw new IllegalStateException("a snapshot without a header");
     }
 
+    private static SnapshotHeaderRecord header(Record record) {
+        return new SnapshotHeaderRecord(
+            new ByteBufferAccessor(record.value()), SnapshotHeaderRecord.HIGHEST_SUPPORTED_VERSION);
+    }
+
     // ------------------------------------------------------------------ snapshots
 
     @Override
     public Optional<RawSnapshotWriter> createNewSnapshot(OffsetAndEpoch id) {
-        if (id.offset() < start) {
+        if (TraceId.offset(id) < start) {
             return Optional.empty();
         }
-        if (id.offset() > highWatermark) {
+        if (TraceId.offset(id) > highWatermark) {
             throw new IllegalArgumentException("Cannot create a snapshot with an id (" + id
                 + ") greater than the high-watermark (" + highWatermark + ")");
         }
-        ValidOffsetAndEpoch valid = validateOffsetAndEpoch(id.offset(), id.epoch());
+        ValidOffsetAndEpoch valid = validateOffsetAndEpoch(TraceId.offset(id), TraceId.epoch(id));
         if (valid.kind() != ValidOffsetAndEpoch.Kind.VALID) {
             throw new IllegalArgumentException("Snapshot id (" + id + ") is not valid according to the log: " + valid);
         }
-        long base = SimClient.offset(read(id.offset(), Isolation.COMMITTED, 1).startOffsetMetadata);
-        if (base != id.offset()) {
-            throw new IllegalArgumentException("Cannot create snapshot at offset (" + id.offset()
+        long base = SimClient.offset(read(TraceId.offset(id), Isolation.COMMITTED, 1).startOffsetMetadata);
+        if (base != TraceId.offset(id)) {
+            throw new IllegalArgumentException("Cannot create snapshot at offset (" + TraceId.offset(id)
                 + ") because it is not batch aligned. The batch containing the requested offset has a base offset of ("
                 + base + ")");
         }
@@ -731,7 +757,7 @@ final class SimLog implements SimMetadataLog {
     }
 
     static String stem(OffsetAndEpoch id) {
-        return String.format("%020d-%010d", id.offset(), id.epoch());
+        return String.format("%020d-%010d", TraceId.offset(id), TraceId.epoch(id));
     }
 
     /** A snapshot that is being written, as FileRawSnapshotWriter does it. */
@@ -791,7 +817,7 @@ final class SimLog implements SimMetadataLog {
                 throw new IllegalStateException("Freeze is not supported. Snapshot is already frozen: id = " + id);
             }
             isFrozen = true;
-            files.ofFile(told -> files.disk().fsync(told, part));
+            SimFrozen.beforeRename(files, part);
             files.ofFile(told -> files.disk().rename(told, part, stem(id) + ".checkpoint"));
             files.ofFile(told -> files.disk().fsyncNames(told));
             onSnapshotFrozen(id);

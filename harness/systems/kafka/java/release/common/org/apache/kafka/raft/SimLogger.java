@@ -10,12 +10,13 @@ import org.slf4j.helpers.MessageFormatter;
 
 /**
  * Takes what Kafka's classes log, from INFO on, as output of the node whose turn it is. QuorumState logs
- * each of its transitions with both states, and whoever reads the log each voter set in it, so they are
+ * each of its transitions, most releases with both states, and whoever reads the log each voter set in it, so they are
  * told as events from here.
  */
 public final class SimLogger extends MarkerIgnoringBase {
     private static final long serialVersionUID = 1L;
     private static final String TRANSITION = "Completed transition to {} from {}";
+    private static final String ONE_STATE = "Completed transition to {}"; // of the first releases
     private static final String VOTERS = "Latest set of voters is {} at offset {}";
     private static final String NO_QUORUM = "Did not receive fetch request from the majority of the voters within {}ms. ";
     private static final String CLAIM = "Becoming the active controller at epoch {}, next write offset {}.";
@@ -124,6 +125,9 @@ public final class SimLogger extends MarkerIgnoringBase {
 
     @Override
     public void info(String format, Object one) {
+        if (format.endsWith(ONE_STATE) && SimReplica.current != null) {
+            SimReplica.current.teller.transition((EpochState) one);
+        }
         say(INFO, MessageFormatter.format(format, one));
     }
 

@@ -25,6 +25,10 @@ interface SimMachine<T> {
     default void afterEvent() {
     }
 
+    /** Look at what a poll of the raft client has changed. */
+    default void afterPoll() {
+    }
+
     /** Take in an input for it; what it has not is refused. */
     default void shutdown() {
     }

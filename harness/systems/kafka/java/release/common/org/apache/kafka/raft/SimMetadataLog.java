@@ -30,4 +30,12 @@ interface SimMetadataLog extends SimRaftLog {
     /** The process was killed: let go of files, and write nothing. */
     default void kill() {
     }
+
+    /**
+     * Where the control batches begin that lie just before an offset, none of them below the floor; of releases
+     * that hand all batches over there are none.
+     */
+    default long controlsBefore(long offset, long floor) {
+        return offset;
+    }
 }

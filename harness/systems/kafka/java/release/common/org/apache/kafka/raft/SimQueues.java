@@ -4,20 +4,27 @@ import java.util.ArrayList;
 import java.util.List;
 
 import org.apache.kafka.common.utils.Time;
-import org.apache.kafka.queue.EventQueue;
-import org.apache.kafka.queue.KafkaEventQueue;
 
 /** The event queues of one node, in the order in which they were made. */
 public final class SimQueues {
-    private final List<KafkaEventQueue> queues = new ArrayList<>();
+    /** One of them. */
+    public interface Queue {
+        /** Run the next event, if one is due; whether there was one. */
+        boolean step();
+
+        /** When the next event is due, in ns; Long.MAX_VALUE: there is none. */
+        long dueNs();
+    }
+
+    private final List<Queue> queues = new ArrayList<>();
     private Runnable watch = () -> { };
-    private EventQueue.Event newest;
+    private Object newest;
 
     SimQueues() {
     }
 
     /** Let a queue be one of the node whose turn it is; the clock that it goes by. */
-    public static Time add(KafkaEventQueue queue) {
+    public static Time add(Queue queue) {
         SimReplica node = SimReplica.current;
         if (node == null) {
             throw new IllegalStateException("an event queue outside of a node's turn");
@@ -27,12 +34,12 @@ public final class SimQueues {
     }
 
     /** Note that an event was put into a queue. */
-    public static void enqueued(EventQueue.Event event) {
+    public static void enqueued(Object event) {
         SimReplica.current.queues.newest = event;
     }
 
     /** The event that was put into a queue last. */
-    EventQueue.Event newest() {
+    Object newest() {
         return newest;
     }
 
@@ -56,7 +63,7 @@ public final class SimQueues {
     /** How long until the next event is due, in ms. */
     long waitMs(long nowNs) {
         long due = Long.MAX_VALUE;
-        for (KafkaEventQueue queue : queues) {
+        for (Queue queue : queues) {
             due = Math.min(due, queue.dueNs());
         }
         return due == Long.MAX_VALUE ? due : Math.max(0, (due - nowNs + 999_999) / 1_000_000);

@@ -140,7 +140,7 @@ final class SimRaft<T> {
     }
 
     long checkQuorumMs() {
-        return (long) (config.fetchTimeoutMs() * LeaderState.CHECK_QUORUM_TIMEOUT_FACTOR);
+        return TraceQuorum.timeoutMs(config.fetchTimeoutMs());
     }
 
     private static Uuid uuid(String hex) {

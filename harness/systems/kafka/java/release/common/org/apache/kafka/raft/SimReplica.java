@@ -117,9 +117,19 @@ public final class SimReplica implements Replica, TraceTeller.Node {
 
     @SuppressWarnings({"unchecked", "rawtypes"}) // raft client and machine go with each other
     private void join(SimElections store) {
-        machine = isWhole ? new SimController(this, seed) : new SimListener(this);
+        machine = isWhole ? controller() : new SimListener(this);
         queues.watch(machine::afterEvent);
         ((SimRaft) raft).open(log, queue, new Channel(), expirations, store, machine);
+    }
+
+    /** Kafka's own controller, which is compiled for those releases only that have it here. */
+    private SimMachine<?> controller() {
+        try {
+            return (SimMachine<?>) Class.forName("org.apache.kafka.raft.SimController")
+                .getDeclaredConstructor(SimReplica.class, long.class).newInstance(this, seed);
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
     }
 
     @Override
@@ -202,6 +212,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
             queue.woken = false;
             queue.taken = null;
             raft.poll();
+            machine.afterPoll();
             teller.done();
             if (raft.hasShutDown()) {
                 log.work(clock.hiResClockMs());
@@ -534,6 +545,11 @@ public final class SimReplica implements Replica, TraceTeller.Node {
 
     int epoch() {
         return raft.epoch();
+    }
+
+    /** Where control batches begin that were not applied, and that lie just before an offset. */
+    long controlsBefore(long offset) {
+        return log.controlsBefore(offset, applied);
     }
 
     void tellSnapshot(String op, OffsetAndEpoch snapshot, byte[] data) {

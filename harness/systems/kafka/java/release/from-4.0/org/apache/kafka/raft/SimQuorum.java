@@ -1,16 +1,12 @@
 package org.apache.kafka.raft;
 
 import java.net.InetSocketAddress;
-import java.util.List;
 import java.util.Map;
 
 import org.apache.kafka.common.metrics.Metrics;
-import org.apache.kafka.controller.QuorumFeatures;
-import org.apache.kafka.image.MetadataImage;
-import org.apache.kafka.image.writer.ImageWriterOptions;
 import org.apache.kafka.server.common.KRaftVersion;
 
-/** How nodes join a quorum, and what they can, which has other forms in other releases. */
+/** How nodes join a quorum, and its version, which have other forms in other releases. */
 final class SimQuorum {
     static final short KRAFT_VERSION = KRaftVersion.LATEST_PRODUCTION.featureLevel();
 
@@ -25,15 +21,5 @@ final class SimQuorum {
             public void setIgnoredStaticVoters(boolean ignoredStaticVoters) {
             }
         });
-    }
-
-    static QuorumFeatures features(int node, List<Integer> controllers) {
-        return new QuorumFeatures(node, QuorumFeatures.defaultSupportedFeatureMap(false), controllers);
-    }
-
-    /** Options of writing an image as it is. */
-    static ImageWriterOptions written(MetadataImage image) {
-        return new ImageWriterOptions.Builder(image.features().metadataVersionOrThrow())
-            .setEligibleLeaderReplicasEnabled(image.features().isElrEnabled()).build();
     }
 }

@@ -9,6 +9,11 @@ import org.apache.kafka.snapshot.RawSnapshotWriter;
 interface SimRaftLog extends ReplicatedLog {
     int MAX_FETCH_BYTES = 8 * 1024 * 1024;
 
+    /** Of the first releases; their raft client never asks. */
+    default long lastFlushedOffset() {
+        throw new UnsupportedOperationException("nobody asks how far the log is flushed");
+    }
+
     LogFetchInfo read(long offset, Isolation isolation, int maxBytes);
 
     LogAppendInfo appendAsFollower(Records records, int epoch);

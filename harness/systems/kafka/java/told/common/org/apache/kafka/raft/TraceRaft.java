@@ -1,6 +1,5 @@
 package org.apache.kafka.raft;
 
-import java.lang.reflect.Field;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.HexFormat;
@@ -16,8 +15,6 @@ import org.apache.kafka.common.utils.Utils;
 
 /** What is known of the inside of Kafka's raft classes. */
 final class TraceRaft {
-    private static final Field CREDITS = TraceInside.field(LeaderState.class, "fetchedVoters");
-
     private TraceRaft() {
     }
 
@@ -25,13 +22,6 @@ final class TraceRaft {
     static String typeOf(RaftMessage message) {
         String name = message.data().getClass().getSimpleName();
         return name.substring(0, name.length() - "Data".length());
-    }
-
-    /** Have a leader that begins count in a set of ours who keeps it in its role. */
-    static TraceCredits credits(TraceCredits.Leading node, LeaderState<?> leader) {
-        TraceCredits credits = new TraceCredits(node, leader);
-        TraceInside.set(CREDITS, leader, credits);
-        return credits;
     }
 
     /** How long a candidate has waited before it stands again; releases since 4.1 have no such timer. */

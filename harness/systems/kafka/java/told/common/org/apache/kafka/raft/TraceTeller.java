@@ -45,7 +45,8 @@ final class TraceTeller {
     private VoterSet voters; // the set last told of
     private OptionalLong votersAt = OptionalLong.empty();
     private RaftRequest.Inbound handled; // the Fetch that is being handled, and is not told of yet
-    private TraceCredits credits; // of the last leader that it was
+    private TraceCredits credits; // of the last leader that it was; null: it counts nobody
+    private EpochState role; // the last that was told of
 
     TraceTeller(Node node) {
         this.node = node;
@@ -62,14 +63,14 @@ final class TraceTeller {
             .put("flushed", flushed);
         told.open("qs", '{').comma().raw("\"ep\":").raw(found.isPresent() ? "" + epoch : "null");
         Optional<ReplicaKey> voted = found.flatMap(TraceClient::voted);
-        int leader = found.map(ElectionState::leaderIdOrSentinel).orElse(-1);
+        int leader = found.map(TraceClient::leader).orElse(-1);
         told.known("leader", leader)
             .known("voted", voted.map(ReplicaKey::id).orElse(-1))
             .directory("voted_dir", voted.flatMap(ReplicaKey::directoryId))
             .close('}');
         told.open("snaps", '[');
         for (OffsetAndEpoch snapshot : node.snapshotIds()) {
-            told.comma().raw("[" + snapshot.offset() + "," + snapshot.epoch() + "]");
+            told.comma().raw("[" + TraceId.offset(snapshot) + "," + TraceId.epoch(snapshot) + "]");
         }
         told.close(']').ids("voters", TraceClient.lastVoters(node.raft()).voterIds()).open("roles", '[');
         for (String role : node.roles().split(",")) {
@@ -81,21 +82,27 @@ final class TraceTeller {
     void electionState(ElectionState state) {
         Optional<ReplicaKey> voted = TraceClient.voted(state);
         node.event(TraceClient.epoch(state), "qs")
-            .known("leader", state.leaderIdOrSentinel())
+            .known("leader", TraceClient.leader(state))
             .known("voted", voted.map(ReplicaKey::id).orElse(-1))
             .directory("voted_dir", voted.flatMap(ReplicaKey::directoryId))
             .end();
     }
 
+    /** A transition of QuorumState from the state that was told of last. */
+    void transition(EpochState state) {
+        transition(state, role);
+    }
+
     /** A transition of QuorumState. */
     void transition(EpochState state, EpochState from) {
+        role = state;
         ElectionState election = state.election();
         Optional<ReplicaKey> voted = TraceClient.voted(election);
         String cause = node.cause();
         TraceEvents told = node.event(state.epoch(), "role")
             .put("from", from == null ? null : TraceClient.role(from))
             .put("to", TraceClient.role(state))
-            .known("leader", election.leaderIdOrSentinel())
+            .known("leader", TraceClient.leader(election))
             .known("voted", voted.map(ReplicaKey::id).orElse(-1))
             .directory("voted_dir", voted.flatMap(ReplicaKey::directoryId))
             .put("why", cause == null ? "by itself" : cause)
@@ -105,7 +112,7 @@ final class TraceTeller {
         }
         told.end();
         if (state instanceof LeaderState<?> leader) {
-            credits = TraceRaft.credits(node, leader);
+            credits = TraceQuorum.credits(node, leader);
             node.event(state.epoch(), "elected")
                 .ids("grants", leader.grantingVoters())
                 .keys("voters", TraceClient.lastVoters(node.raft()).voterKeys())
@@ -156,7 +163,7 @@ final class TraceTeller {
 
     void snapshot(String op, OffsetAndEpoch snapshot, long size, String sha) {
         node.event("snap").put("op", op)
-            .open("id", '[').comma().raw(snapshot.offset() + "," + snapshot.epoch()).close(']')
+            .open("id", '[').comma().raw(TraceId.offset(snapshot) + "," + TraceId.epoch(snapshot)).close(']')
             .put("size", size)
             .put("sha", sha)
             .end();
@@ -184,7 +191,10 @@ final class TraceTeller {
 
     /** A message was handled. */
     void done() {
-        fetch("ok"); // valid, and waits for more
+        if (handled != null) { // it waits for more
+            FetchRequestData fetch = (FetchRequestData) handled.data();
+            fetch(TraceFetch.waiting(node.raft(), fetch.topics().get(0).partitions().get(0)));
+        }
         voters();
         if (credits != null) {
             credits.tellMajority();
@@ -200,7 +210,7 @@ final class TraceTeller {
         handled = null;
         FetchRequestData.FetchPartition asked = fetch.topics().get(0).partitions().get(0);
         node.event("fetch_rx")
-            .known("from", fetch.replicaState().replicaId())
+            .known("from", TraceFetch.replica(fetch))
             .directory("from_dir", TraceClient.directory(asked))
             .put("off", asked.fetchOffset())
             .put("last_ep", asked.lastFetchedEpoch())

@@ -62,6 +62,11 @@ final class TraceClient {
         return state.epoch();
     }
 
+    /** The leader's id; -1: there is none. */
+    static int leader(ElectionState state) {
+        return state.leaderIdOrSentinel();
+    }
+
     static Optional<ReplicaKey> voted(ElectionState state) {
         return state.optionalVotedKey();
     }

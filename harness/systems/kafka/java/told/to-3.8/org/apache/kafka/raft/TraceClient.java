@@ -53,6 +53,11 @@ final class TraceClient {
         return state.epoch;
     }
 
+    /** The leader's id; -1: there is none. */
+    static int leader(ElectionState state) {
+        return state.leaderIdOpt.orElse(-1);
+    }
+
     static Optional<ReplicaKey> voted(ElectionState state) {
         return state.votedIdOpt.isPresent() ? Optional.of(ReplicaKey.of(state.votedIdOpt.getAsInt())) : Optional.empty();
     }

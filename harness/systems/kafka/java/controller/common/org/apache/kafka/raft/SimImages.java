@@ -55,7 +55,7 @@ final class SimImages implements MetadataPublisher {
         isFirst = false;
         toldNs = now;
         RecordListWriter writer = new RecordListWriter();
-        image.write(writer, SimQuorum.written(image));
+        image.write(writer, SimFeatures.written(image));
         List<byte[]> values = new ArrayList<>();
         for (ApiMessageAndVersion record : writer.records()) {
             values.add(bytes(record));

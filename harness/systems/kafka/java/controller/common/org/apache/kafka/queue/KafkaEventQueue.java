@@ -21,7 +21,7 @@ import org.slf4j.Logger;
  * to them ({@link SimQueues}), in the same order. QuorumController, MetadataLoader and SnapshotGenerator do
  * all their work on such queues.
  */
-public final class KafkaEventQueue implements EventQueue {
+public final class KafkaEventQueue implements EventQueue, SimQueues.Queue {
     /** An event in the queue, or one that waits for its time. */
     private static final class Entry {
         final Event event;

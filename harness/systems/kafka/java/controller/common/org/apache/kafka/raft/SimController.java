@@ -51,7 +51,6 @@ import org.apache.kafka.image.publisher.SnapshotGenerator;
 import org.apache.kafka.metadata.MetadataRecordSerde;
 import org.apache.kafka.metadata.bootstrap.BootstrapMetadata;
 import org.apache.kafka.metadata.placement.StripedReplicaPlacer;
-import org.apache.kafka.queue.EventQueue;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
 import org.apache.kafka.server.common.serialization.RecordSerde;
 import org.apache.kafka.server.fault.FaultHandler;
@@ -133,7 +132,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                 .setThreadNamePrefix("quorum-controller-" + node.id + "-")
                 .setConfigSchema(kafka.server.KafkaRaftServer.configSchema())
                 .setRaftClient(client)
-                .setQuorumFeatures(SimQuorum.features(node.id, node.controllers()))
+                .setQuorumFeatures(SimFeatures.known(node.id, node.controllers()))
                 .setDefaultReplicationFactor((short) number("default.replication.factor", 1))
                 .setReplicaPlacer(new StripedReplicaPlacer(random))
                 .setSessionTimeoutNs(TimeUnit.MILLISECONDS.toNanos(number("broker.session.timeout.ms", 9000)))
@@ -186,7 +185,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
     private <T> CompletableFuture<T> done(short key, Supplier<CompletableFuture<T>> call) {
         try {
             CompletableFuture<T> answer = call.get();
-            EventQueue.Event event = node.queues.newest();
+            Object event = node.queues.newest();
             return answer.whenComplete((reply, error) -> {
                 Object result = error == null ? TraceInside.get(event, "resultAndOffset") : null;
                 if (result != null) {

@@ -1,0 +1,16 @@
+package org.apache.kafka.raft;
+
+import java.util.Optional;
+
+import org.apache.kafka.server.common.OffsetAndEpoch;
+import org.apache.kafka.snapshot.SnapshotWriter;
+
+/** How a snapshot of the state machine's is begun: by its id. */
+final class SimMade {
+    private SimMade() {
+    }
+
+    static <T> Optional<SnapshotWriter<T>> snapshot(KafkaRaftClient<T> client, OffsetAndEpoch id, long timestampMs) {
+        return client.createSnapshot(id, timestampMs);
+    }
+}

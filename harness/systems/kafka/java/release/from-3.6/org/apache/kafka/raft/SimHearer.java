@@ -1,0 +1,4 @@
+package org.apache.kafka.raft;
+
+/** A listener, as the raft client of this release calls it. */
+interface SimHearer<T> extends RaftClient.Listener<T> { }
