@@ -1,7 +1,7 @@
 # krucible: verbs. Each makes .venv by itself. `make help` lists them.
 # Debian builds its own with all optimisations; others that were built by hand often are slower.
 PYTHON ?= $(shell for each in /usr/bin/python3.11 python3.11; do \
-  $$each -c 'import ensurepip' 2>/dev/null && break; done; echo $$each)
+  $$each -m ensurepip --version >/dev/null 2>&1 && break; done; echo $$each)
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check -q
