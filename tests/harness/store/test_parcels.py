@@ -6,6 +6,7 @@ import io
 import pickle
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -98,11 +99,25 @@ def test_a_store_that_is_pickled_lies_where_it_is_read(tmp_path: Path) -> None:
     assert pickle.loads(data).root == tmp_path / "here"
 
 
-def test_an_archive_with_files_from_outside_is_refused(home: Store) -> None:
+@pytest.mark.parametrize(
+    "member",
+    [
+        {"name": "../../outside"},
+        {"name": "/outside"},
+        {"name": "link", "type": tarfile.SYMTYPE, "linkname": "../../outside"},
+    ],
+    ids=["above", "absolute", "link"],
+)
+def test_an_archive_with_what_is_no_file_of_a_run_is_refused(
+    member: dict[str, Any], home: Store
+) -> None:
     evil = io.BytesIO()
     with tarfile.open(fileobj=evil, mode="w:gz") as archive:
-        info = tarfile.TarInfo("../../outside")
+        info = tarfile.TarInfo()
+        for field, value in member.items():
+            setattr(info, field, value)
         archive.addfile(info, io.BytesIO())
-    with pytest.raises(tarfile.OutsideDestinationError):
+    with pytest.raises(UsageError, match="no file of it"):
         delivered(Parcel("x", evil.getvalue()), home)
     assert not (home.root.parent / "outside").exists()
+    assert list(home.root.iterdir()) == []

@@ -23,6 +23,9 @@ CONFIGS = "kafka.admin.ConfigCommand"
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
 
+# A tool that was told of no controller, since none has registered yet, asks nobody any more.
+TOLD_OF_NOBODY = "Timed out waiting for a node assignment"
+
 _TIMEOUT_S = 180
 _POLL_S = 0.1
 _NUMBER = re.compile(r"-?\d+")
@@ -84,12 +87,17 @@ class KafkaTools:
         """What the tool prints on stdout and stderr; fails the test when its exit code is wrong.
 
         With ``succeeds`` None any exit code is right. A controller that has not read yet which
-        metadata.version is finalized is asked again. Raises subprocess.TimeoutExpired.
+        metadata.version is finalized is asked again, and so is one that no controller had
+        registered with. Raises subprocess.TimeoutExpired.
         """
         toolbox, argv = toolbox_of(self.dist), list(map(str, arguments))
         deadline_s = time.monotonic() + timeout_s
         code, said = toolbox.run(main, argv, timeout_s)
-        while code != 0 and TOO_EARLY in said and time.monotonic() < deadline_s:
+        while (
+            code != 0
+            and any(each in said for each in (TOO_EARLY, TOLD_OF_NOBODY))
+            and time.monotonic() < deadline_s
+        ):
             time.sleep(_POLL_S)
             code, said = toolbox.run(main, argv, timeout_s)
         told = f"{main} {' '.join(map(str, arguments))}\n{said}"
