@@ -159,7 +159,7 @@ class NemesisRow:
 
 @dataclass(frozen=True, slots=True)
 class KnownView:
-    """What the system is known to do, and did, as one checker saw it.
+    """One finding that the system is known by, as one checker saw it in the run.
 
     ``red`` ones are anomalies all the same. ``times`` counts them, and the message and time are
     those of the first; results of older versions tell only finding and times.

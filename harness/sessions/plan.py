@@ -151,19 +151,17 @@ def _check_fit(spec: RunSpec, system: Any) -> None:
     """Refuse what the system does not go with; a mistake in a name is told first."""
     traits = systems.traits(spec.system).of(spec)
     workloads.get(spec.workload)
+    if spec.env == SIM and not issubclass(system, Simulated):
+        raise UsageError(f"system {spec.system!r} cannot be simulated; use --system kraft")
     releases = " and ".join(f"{name} {of}" for name, of in traits.versions.items())
+    _check_among("workload", spec.workload, traits.workloads, spec.system, releases)
     if spec.env != SIM:
-        _check_among("workload", spec.workload, traits.workloads, spec.system, releases)
         environments.get(spec.env)
         _check_among("env", spec.env, traits.envs, spec.system)
-    elif not issubclass(system, Simulated):
-        raise UsageError(f"system {spec.system!r} cannot be simulated; use --system kraft")
-    else:
-        _check_among("workload", spec.workload, traits.workloads, spec.system, releases)
 
 
 def _check_hosts(spec: RunSpec, chosen: Iterable[tuple[str, Nemesis]]) -> None:
-    """Refuse faults of simulated hosts that the system has no part in, though it could have."""
+    """Refuse faults of simulated hosts that the nodes of this run do not feel."""
     if spec.env != SIM:
         return
     why_not = systems.traits(spec.system).of(spec).why_not

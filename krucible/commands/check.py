@@ -55,8 +55,8 @@ def add_to(app: typer.Typer) -> None:
     app.command(
         name="check",
         help="Judge history files (JSON lines, Jepsen's EDN, Porcupine's logs), or judge stored "
-        "runs again. A folder stands for all runs and histories in it; what is not there is looked "
-        "up in the store, as an id, a seed or latest. Exits 1 when one is "
+        "runs again. A folder stands for all runs and histories in it; a path that does not "
+        "exist is looked up in the store as an id, a seed or latest. Exits 1 when one is "
         "invalid, else 255 when the harness failed in a run, else 254 when one cannot be read, "
         "else 2 when one could not be decided, else 0.",
         short_help="Judge history files, or judge stored runs again.",
@@ -154,9 +154,9 @@ class _Missing:
 
 
 def _local(text: str, store: str) -> Path | _Missing:
-    """The path on this machine that is meant; what lies in object storage is fetched.
+    """Find the path on this machine that a text names; fetch it from object storage.
 
-    What is there is meant before a run of the store that is called so.
+    A path that exists wins over a run of the store with the same name.
     """
     if is_remote(text):
         if of_run(text) is not None:

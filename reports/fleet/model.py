@@ -336,7 +336,7 @@ def _recoveries(runs: Sequence[FleetRun]) -> Iterator[Recovery]:
 
 
 def _known(runs: Sequence[FleetRun]) -> Iterator[Known]:
-    """What was seen in most runs first."""
+    """Count the known findings over all runs; those of most runs come first."""
     by_finding: dict[str, list[FleetRun]] = defaultdict(list)
     for run in runs:
         for finding in run.known:

@@ -12,6 +12,7 @@ from node.core.messages import Batch, KRaftVersion, LeaderChange, Voters
 from node.core.types import Listener, Voter
 from node.log.layout import uuid_to_text
 from node.metadata.state import TOPIC
+from tests.support.cases import cases
 from tests.support.kafka.cluster import KINDS, Member, Quorum
 from tests.support.kafka.quorum_files import faults, fold
 from tests.support.kafka.quorum_view import await_observer, voters
@@ -31,14 +32,10 @@ MIXES = {
     "two-of-kafka": {1: "kafka", 2: "kafka", 3: "ours"},
     "two-of-ours": {1: "ours", 2: "ours", 3: "kafka"},
 }
-PARAMS = [
-    pytest.param(mix, id=name, marks=[pytest.mark.long] if name == "two-of-kafka" else [])
-    for name, mix in MIXES.items()
-]
 NUMBERS = count(1_000)
 
 
-@pytest.fixture(scope="module", params=PARAMS)
+@pytest.fixture(scope="module", params=cases(MIXES, long=["two-of-kafka"]))
 def mixed(
     request: pytest.FixtureRequest, kafka: KafkaDist, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Quorum]:

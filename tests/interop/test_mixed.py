@@ -8,6 +8,7 @@ from itertools import combinations, count, pairwise
 import pytest
 
 from harness.systems.kafka.distribution import KafkaDist
+from tests.support.cases import cases
 from tests.support.kafka.cluster import Quorum
 from tests.support.kafka.quorum_files import faults
 from tests.support.kafka.quorums import static_quorum
@@ -20,16 +21,12 @@ MIXES = {
     "two-of-ours": ({1: "kafka", 2: "ours", 3: "ours"}, "kafka"),
     "two-of-kafka-led-by-ours": ({1: "kafka", 2: "kafka", 3: "ours"}, "ours"),
 }
-PARAMS = [
-    pytest.param(mix, id=name, marks=[pytest.mark.long] if name == "two-of-ours" else [])
-    for name, mix in MIXES.items()
-]
 ELECTION_TIMEOUT = "controller.quorum.election.timeout.ms"
 PATIENT_MS = "20000"
 VALUES = map(str, count(1_000))
 
 
-@pytest.fixture(scope="module", params=PARAMS)
+@pytest.fixture(scope="module", params=cases(MIXES, long=["two-of-ours"]))
 def mixed(
     request: pytest.FixtureRequest, kafka: KafkaDist, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Quorum]:

@@ -9,6 +9,7 @@ from itertools import count
 import pytest
 
 from harness.systems.kafka.distribution import KafkaDist
+from tests.support.cases import cases
 from tests.support.kafka.cluster import Quorum
 from tests.support.kafka.quorum_files import faults
 from tests.support.kafka.quorum_view import described
@@ -20,15 +21,11 @@ MIXES = {
     "two-of-kafka": {1: "kafka", 2: "kafka", 3: "ours"},
     "two-of-ours": {1: "ours", 2: "ours", 3: "kafka"},
 }
-PARAMS = [
-    pytest.param(mix, id=name, marks=[pytest.mark.long] if name == "two-of-kafka" else [])
-    for name, mix in MIXES.items()
-]
 SILENT_MS = 5_000  # far more than the fetch timeout, after which it would stand for election
 VALUES = map(str, count(1_000))
 
 
-@pytest.fixture(scope="module", params=PARAMS)
+@pytest.fixture(scope="module", params=cases(MIXES, long=["two-of-kafka"]))
 def mixed(
     request: pytest.FixtureRequest, kafka: KafkaDist, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Quorum]:

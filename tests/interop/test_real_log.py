@@ -46,7 +46,7 @@ def simulate(folder: Path, *options: object) -> dict[int, dict[str, Any]]:
 
 
 def logs(folder: Path) -> dict[str, str]:
-    """What each node of a store's only run has printed, sorted.
+    """Read the lines that each node printed in a store's only run, sorted.
 
     Kafka's raft client goes through its listeners by their identity hash codes.
     """

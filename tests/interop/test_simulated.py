@@ -1,7 +1,7 @@
 """Apache Kafka's own raft client inside the simulator: replays, faults, and what they find.
 
-What starts processes of its own runs in a fresh one: a JVM cannot be started twice in one, nor
-forked. All other simulations of this file run in one process, and share its JVM.
+Commands that start worker processes run in a fresh process, since a JVM does not survive a fork.
+All other simulations of this file run in one process, and share its JVM.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from harness.systems.kafka.distribution import KafkaDist
 from node.core.messages import KRaftVersion, Voters
 from node.core.types import KRAFT_VERSIONS, Listener, ReplicaKey, Voter, VoterSet
 from node.log.layout import uuid_from_text
+from tests.support.cases import cases
 from tests.support.kafka.cluster import Member, Quorum
 from tests.support.kafka.quorum_files import faults, read_snapshot
 from tests.support.kafka.quorum_view import described, voters
@@ -26,15 +27,11 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]
 OURS = dict.fromkeys((1, 2, 3), "ours")
 MIX = {1: "kafka", 2: "ours", 3: "kafka"}
 QUORUMS = {"ours": (OURS, 1), "mixed-led-by-kafka": (MIX, 1), "mixed-led-by-ours": (MIX, 2)}
-PARAMS = [
-    pytest.param(quorum, id=name, marks=[pytest.mark.long] if name == "mixed-led-by-kafka" else [])
-    for name, quorum in QUORUMS.items()
-]
 OFTEN = {"metadata_log_max_record_bytes_between_snapshots": "4000"}
 VALUES = map(str, count(1_000))
 
 
-@pytest.fixture(scope="module", params=PARAMS)
+@pytest.fixture(scope="module", params=cases(QUORUMS, long=["mixed-led-by-kafka"]))
 def upgraded(
     request: pytest.FixtureRequest,
     kafka: KafkaDist,

@@ -83,6 +83,7 @@ from harness.systems.nodes.levels import METADATA_SETTING
 from harness.systems.nodes.processes import (
     BOOTSTRAP_SETTING,
     DYNAMIC,
+    FSYNC_SETTING,
     POLL_S,
     QUORUM_SETTING,
     KraftNodes,
@@ -102,7 +103,6 @@ from node.metadata.features import (
 )
 
 OURS: Final = "krucible."  # what settings of our own node begin with
-FSYNC_SETTING: Final = "krucible.fsync"  # false: its disks lie about logs
 LOGS: Final = ".log"  # what names of their files end with
 OF_AGENT: Final = frozenset({agent.SETTING, agent.WITHOUT, agent.FORCE})
 OWN: Final = OF_AGENT | {

@@ -57,6 +57,7 @@ IDLE_SETTING = "metadata.max.idle.interval.ms"  # how often an idle leader write
 # How the quorum is made; ours, not the node's. static: ``controller.quorum.voters``; dynamic: the
 # voters are in the log, with the directory ids of their disks (KIP-853).
 QUORUM_SETTING = "krucible.quorum"
+FSYNC_SETTING = "krucible.fsync"  # false: the disks lie about logs
 BOOTSTRAP_SETTING = "krucible.bootstrap.servers"  # how many of the other voters it knows
 STATIC, DYNAMIC = "static", "dynamic"
 

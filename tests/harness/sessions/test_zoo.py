@@ -16,6 +16,7 @@ from node import mutants
 from node.catalogue.impossible import PENDING, ROWS
 from node.catalogue.scenario import Scenario
 from node.mutants import Mutant
+from tests.support.cases import cases
 from tests.support.simulated.judged import judged
 
 ROW_LAST = 80
@@ -31,11 +32,9 @@ def shape(scenario: Scenario) -> str:
 SHAPES = {shape(m.scenario): (m.name, m.scenario) for m in DIRECTED if m.scenario is not None}
 
 
-# One in three of them in each run of the tests: the swarm has its controls, too.
-CONTROLS = [
-    pytest.param(about, id=about[0], marks=[pytest.mark.long] if number % 3 else [])
-    for number, about in enumerate(SHAPES.values())
-]
+SOUND = dict(SHAPES.values())
+# Each run of the tests plays one in three of them: the swarm has its controls, too.
+LONG = [name for number, name in enumerate(SOUND) if number % 3]
 
 
 def play(scenario: Scenario, seed: int, mutant: str | None) -> SimRun:
@@ -60,9 +59,8 @@ def test_a_seeded_bug_is_caught_in_its_scenario(mutant: Mutant) -> None:
     pytest.fail(f"caught by {sorted(caught)}, want one of {mutant.breaks}")
 
 
-@pytest.mark.parametrize("about", CONTROLS)
-def test_without_the_bug_its_scenario_is_valid(about: tuple[str, Scenario]) -> None:
-    _, scenario = about
+@pytest.mark.parametrize("scenario", cases(SOUND, LONG))
+def test_without_the_bug_its_scenario_is_valid(scenario: Scenario) -> None:
     run = play(scenario, scenario.seeds[0], None)
     assert run.verdict is Valid.VALID, run.judgement.reasons
     assert {report.injection.outcome for report in run.result.faults} <= {"installed"}

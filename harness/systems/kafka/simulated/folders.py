@@ -20,12 +20,12 @@ from harness.contracts.hosts import Disks, Power
 from harness.errors import UsageError
 from harness.systems.kafka.mixed import SYSTEM, nodes_of_ours
 from harness.systems.kafka.releases import Line, all_releases
+from harness.systems.nodes.processes import FSYNC_SETTING
 
 LOG: Final = "krucible.kafka.log"
 SIMULATED, REAL = "simulated", "real"
 REAL_SINCE: Final[Line] = (4, 1)
 IN_RAFT_SINCE: Final[Line] = (4, 3)  # before, the log is one of the server's classes
-FSYNC: Final = "krucible.fsync"  # whether disks do what they say
 NOT_OURS: Final = (
     f"--set {LOG}={REAL} has Kafka's logs on the disk of this host, where no fault can be made"
 )
@@ -44,8 +44,8 @@ def check_log(settings: Mapping[str, str]) -> None:
         raise UsageError(f"--set {LOG}={settings[LOG]}: want {SIMULATED} or {REAL}")
     if not is_real(settings):
         return
-    if settings.get(FSYNC) == "false":
-        raise UsageError(f"--set {FSYNC}=false: only simulated disks lie, not those of {LOG}")
+    if settings.get(FSYNC_SETTING) == "false":
+        raise UsageError(f"--set {FSYNC_SETTING}=false: disks of {LOG}={REAL} do not lie")
     if nodes_of_ours(settings):
         raise UsageError(f"--set {SYSTEM}.NODE: all nodes of {LOG}={REAL} are Kafka's")
     for release in all_releases(settings):

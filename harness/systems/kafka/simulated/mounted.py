@@ -8,7 +8,7 @@ from node.log.disk import Disk, File, FileDisk, Lock
 
 
 class MountedDisk:
-    """What the harness sees of such a disk: ``node.log.disk.Disk``.
+    """Shows the harness a simulated disk and the real folder in it as one ``node.log.disk.Disk``.
 
     Args:
         below: The simulated disk.

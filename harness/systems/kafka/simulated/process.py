@@ -218,7 +218,7 @@ class KafkaProcess:
         self._peers.close()
 
     def _let_go(self) -> None:
-        """Close the files of a process that was killed, and writes no more."""
+        """Close the files that the process has open in the JVM; it writes no more."""
         self._is_over = True
         if self._java is not None:
             self._java.close()
@@ -293,7 +293,7 @@ class KafkaProcess:
                 self._to_machine(item)
 
     def _said(self, text: bytes) -> str:
-        """What it says, with the path that its log has for the node: a real one differs by run."""
+        """Name the simulated folder instead of the real one, whose path differs from run to run."""
         said = text.decode()
         if self._folder is None:
             return said
@@ -453,9 +453,9 @@ def _served(theirs: ApiTable, raw: Iterable[int], ours: Iterable[int]) -> ApiTab
 
 
 def _ours(key: int, theirs: ApiRange) -> ApiRange:
-    """The versions of an API that our state machine serves: those that the release knows, too.
+    """Give the versions of an API that both our state machine and the release know.
 
-    Who leads it tells in our versions: controllers before 3.7 tell nobody (KIP-919).
+    DescribeCluster has all versions of ours: controllers before 3.7 do not serve it (KIP-919).
     """
     known = ALL_APIS[key]
     if key == ApiKey.DESCRIBE_CLUSTER:

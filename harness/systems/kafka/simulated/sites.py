@@ -19,6 +19,7 @@ from harness.systems.kafka.simulated.process import KafkaProcess, Stack
 from harness.systems.kafka.simulated.registers import Registers
 from harness.systems.kraft.sites import Site, VirtualSite
 from harness.systems.nodes.levels import first_level
+from harness.systems.nodes.processes import FSYNC_SETTING
 from node.config import parse
 from node.log.disk import Disk
 from node.log.layout import partition_dir
@@ -39,7 +40,6 @@ OF_DYNAMIC_QUORUMS: Final = frozenset({"membership", "describe"})
 OF_MIXED_QUORUMS: Final = (OF_CONTROLLERS - OF_VIEWS) | {"membership", "describe"}
 # the line whose latest metadata.version it is
 OF_LATEST: Final = line_of(level_name(LATEST_METADATA_VERSION).partition("-")[0])
-FSYNC: Final = "krucible.fsync"
 OURS: Final = "krucible."
 INSTALLED: Final = "krucible.kafka.installed"  # of a node that went over to another release
 KNOWN: Final = (
@@ -94,7 +94,7 @@ def _program(spec: RunSpec, folders: Folders | None, settings: Mapping[str, str]
     controllers, level = range(1, spec.voters + 1), metadata_version(spec)
     stack = Stack(loaded(release), machine.kind, machine, controllers, level, folders)
     begin = partial(KafkaProcess, stack, config, known, seed)
-    return Program(config.node_id, settings.get(FSYNC) != "false", begin)
+    return Program(config.node_id, settings.get(FSYNC_SETTING) != "false", begin)
 
 
 def _release(spec: RunSpec, node: str, installed: str | None) -> Release:

@@ -87,7 +87,7 @@ def test_the_next_simulation_removes_what_a_killed_one_left(temporary: Path) -> 
     ("settings", "told"),
     [
         ({LOG: "mine"}, "want simulated or real"),
-        ({**REAL, "krucible.fsync": "false"}, "only simulated disks lie"),
+        ({**REAL, "krucible.fsync": "false"}, "do not lie"),
         (
             {**REAL, "krucible.system.n2": "kraft"},
             "all nodes of krucible.kafka.log=real are Kafka's",
