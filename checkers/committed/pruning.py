@@ -28,9 +28,9 @@ Effect = tuple[str, str, Hashable]
 class Readback:
     """Effects by where they lie: ``agreed`` in the logs of a majority, ``held`` in any log.
 
-    Where any log has something else at the same offset, nothing is agreed. ``whole`` says that
-    every log was read from its beginning, each voter's among them, so that what none of them holds
-    never was.
+    Where any log has something else at the same offset, nothing is agreed; nor is an element whose
+    first record may be in no log. ``whole`` says that every log was read from its beginning, each
+    voter's among them, so that what none of them holds never was.
     """
 
     agreed: Mapping[Effect, int]
@@ -82,7 +82,11 @@ def prune(
 
 
 def readback(logs: Mapping[str, Sequence[LogBatch]], voters: Sequence[str]) -> Readback:
-    """Tell what the logs hold of the clients' writes and appends. O(records)."""
+    """Tell what the logs hold of the clients' writes and appends. O(records).
+
+    A record of a list holds all its elements, old and new. So an element took effect with the first
+    record that has it; where the records before that are in no log, nobody knows.
+    """
     holders: Counter[tuple[int, int, int]] = Counter()
     batches: dict[tuple[int, int, int], LogBatch] = {}
     for voter in voters:
@@ -94,13 +98,24 @@ def readback(logs: Mapping[str, Sequence[LogBatch]], voters: Sequence[str]) -> R
     agreed: dict[Effect, int] = {}
     held: set[Effect] = set()
     twice: set[Effect] = set()
+    lists: set[str] = set()  # whose records are all there, from the first or from an earlier one on
+    from_first, end = True, 0
     for name, batch in sorted(batches.items()):
-        for offset, effect in _effects(batch):
-            if effect in held and effect[0] == "write":
-                twice.add(effect)
-            held.add(effect)
-            if 2 * holders[name] > len(voters) and at_base[name[0]] == 1:
-                agreed.setdefault(effect, offset)
+        if batch.base > end:
+            from_first = False
+            lists.clear()
+        end = max(end, batch.last + 1)
+        settled = 2 * holders[name] > len(voters) and at_base[name[0]] == 1
+        for offset, effects in _effects(batch):
+            for effect in effects:
+                kind, key, _ = effect
+                if effect not in held:
+                    held.add(effect)
+                    if settled and (kind == "write" or from_first or key in lists):
+                        agreed[effect] = offset
+                elif kind == "write":
+                    twice.add(effect)
+            lists.update(key for kind, key, _ in effects if kind == "append")
     for effect in twice:
         agreed.pop(effect, None)
     whole = all(voter in logs for voter in voters)
@@ -108,18 +123,15 @@ def readback(logs: Mapping[str, Sequence[LogBatch]], voters: Sequence[str]) -> R
     return Readback(agreed, frozenset(held), whole and bool(voters))
 
 
-def _effects(batch: LogBatch) -> Iterator[tuple[int, Effect]]:
-    if batch.control:
-        return
-    for record in batch.records:
+def _effects(batch: LogBatch) -> Iterator[tuple[int, list[Effect]]]:
+    """Offset and effects of each record of a batch."""
+    for record in () if batch.control else batch.records:
         offset = record.get("offset")
-        at = offset if isinstance(offset, int) else batch.base
         write = write_of_record(record)
-        if write is not None:
-            yield at, ("write", *write)
+        effects: list[Effect] = [] if write is None else [("write", *write)]
         key, elements = appends_of_record(record) or ("", ())
-        for element in elements:
-            yield at, ("append", key, element)
+        effects += [("append", key, element) for element in elements]
+        yield offset if isinstance(offset, int) else batch.base, effects
 
 
 def effect_of(op: Op) -> Effect | None:

@@ -11,6 +11,7 @@ import pytest
 
 from checkers.committed.effects import LIST_CONFIG, LIST_PREFIX, REGISTER_CONFIG, REGISTER_PREFIX
 from checkers.committed.pruning import NEVER, prune, pruned, readback
+from checkers.invariants.write_order import judge_write_order, placed
 from checkers.linearizable import check_history, linearizable
 from checkers.list_append import list_append
 from checkers.transactions.cycles import check_transactions
@@ -181,6 +182,34 @@ def test_the_checker_of_registers_goes_by_the_log() -> None:
     assert linearizable(run).valid is Valid.INVALID
 
 
+def test_an_element_is_where_the_list_first_has_it() -> None:
+    known = readback(everywhere(appended(1, 2)), VOTERS)
+    assert known.agreed == {("append", "k0", 1): 1, ("append", "k0", 2): 2}
+
+
+@pytest.mark.parametrize("begins", [{"n1": 2, "n2": 3, "n3": 1}, {"n1": 2, "n2": 2, "n3": 2}])
+def test_the_first_record_of_a_list_in_logs_that_begin_late_places_no_element(
+    begins: dict[str, int],
+) -> None:
+    # All hold 1 in every record that they have; it took effect with one that was cleaned away, or
+    # that is in a single log.
+    logs = {voter: appended(1, 2, 3, 4)[begin:] for voter, begin in begins.items()}
+    agreed = readback(logs, VOTERS).agreed
+    assert ("append", "k0", 1) not in agreed
+    assert agreed["append", "k0", 4] == 4
+
+
+def test_nothing_is_placed_behind_a_gap_in_all_logs() -> None:
+    log = appended(1, 2, 3, 4)
+    known = readback(everywhere(log[:2] + log[3:]), VOTERS)
+    assert known.agreed == {("append", "k0", 1): 1, ("append", "k0", 4): 4}
+
+
+def test_an_element_that_a_contradicted_record_has_first_is_not_placed_later() -> None:
+    logs = {"n1": appended(1, 2), "n2": appended(1, 2), "n3": appended(3)}
+    assert readback(logs, VOTERS).agreed == {("append", "k0", 2): 2}
+
+
 # ------------------------------------------------------------------ any history, any log
 
 
@@ -237,6 +266,24 @@ def test_a_store_that_works_stays_valid(write: str, make: Any, judge: Any) -> No
         assert sum(op.type == "info" for op in after if op.f == write) == 0
         decided += after != ops
     assert decided > 100
+
+
+@pytest.mark.parametrize(("write", "make", "judge"), KINDS, ids=["register", "list-append"])
+def test_a_store_that_works_stays_valid_where_logs_begin_late(
+    write: str, make: Any, judge: Any
+) -> None:
+    rng, decided, ordered = Random(write), 0, 0
+    for _ in range(300):
+        ops, logs = random_run(rng, write, make)
+        late = {voter: log[rng.randint(0, len(log) - 1) :] for voter, log in logs.items()}
+        after = prune(ops, late, VOTERS)
+        assert judge(after) is not Valid.INVALID
+        decided += after != ops
+        places = placed(ops.intervals(), readback(late, VOTERS))
+        assert list(judge_write_order(places)) == []
+        ordered += len(places) > 1
+    assert decided > 50
+    assert ordered > 50
 
 
 @pytest.mark.parametrize(("write", "make", "judge"), KINDS, ids=["register", "list-append"])

@@ -1,0 +1,58 @@
+"""S37, of states that a process wrote and did not live to tell of."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkers.invariants.starts import TruthfulStart
+from checkers.monitor.monitor import Monitor
+from tests.support.traces.traces import Trace
+
+
+def standing() -> Trace:
+    """Node 1 has led epoch 1; node 2 asks for votes in epoch 2, and node 3 has given it its own."""
+    trace = Trace(3)
+    trace.start()
+    trace.elect(1, 1)
+    trace.persist(2, 2, voted=2)
+    trace.role(2, "candidate", voted=2, by=None)
+    trace.emit(2, "votereq", pre=False, to=3)
+    trace.persist(3, 2, voted=2)
+    trace.grant(3, 2)
+    return trace
+
+
+def messages(trace: Trace) -> list[str]:
+    monitor = Monitor([TruthfulStart()])
+    return [anomaly.message for anomaly in monitor.feed_all(trace.run().events)]
+
+
+def start_led_by_node_2(trace: Trace, node: int) -> None:
+    trace.disks[node].leader = 2
+    trace.start(node)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_who_died_as_it_wrote_that_it_leads_may_tell_others_after_its_restart(told: bool) -> None:
+    trace = standing()
+    if told:
+        start_led_by_node_2(trace, 2)  # as the leader that resigned: it answers with its own name
+    start_led_by_node_2(trace, 3)
+    assert len(messages(trace)) == (0 if told else 1)
+
+
+def test_who_did_not_stand_cannot_have_written_that_it_leads() -> None:
+    trace = standing()
+    trace.disks[3].leader = 3
+    trace.start(3)
+    assert "n3 as the leader of epoch 2, which nobody has elected" in messages(trace)[0]
+
+
+def test_who_died_as_it_wrote_that_it_stands_may_ask_after_its_restart() -> None:
+    trace = Trace(3)
+    trace.start()
+    trace.elect(1, 1)
+    for node in (2, 3):
+        trace.disks[node].epoch, trace.disks[node].leader, trace.disks[node].voted = 2, None, 2
+        trace.start(node)
+    assert messages(trace) == []
