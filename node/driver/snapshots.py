@@ -236,6 +236,5 @@ class Snapshots:
 
 def _records(reader: SnapshotReader) -> Iterator[MetadataRecord]:
     with reader:
-        for values in reader.values():
-            for value in values:
-                yield decode_record(value)
+        for value in reader.values():
+            yield decode_record(value)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from node.core.messages import Batch
-from node.log.batch import decode_records, timestamp_ms
+from node.log.batch import iter_records, timestamp_ms
 from node.metadata.records import MetadataRecord, RecordError, decode_record
 
 
@@ -63,7 +63,7 @@ def decoded(batch: Batch) -> Iterator[tuple[int, MetadataRecord]]:
         CorruptBatchError: Its content is not records.
         RecordError: One of them is no metadata record that this node knows.
     """
-    for offset, _, value in decode_records(batch):
+    for offset, _, value in iter_records(batch):
         if value is None:
             raise RecordError(f"the metadata record at {offset} has no value")
         yield offset, decode_record(value)

@@ -208,9 +208,13 @@ def decode_records(batch: Batch) -> list[tuple[int, bytes | None, bytes | None]]
     Raises:
         CorruptBatchError: The CRC held but the content is not records; position is in the batch.
     """
+    return list(iter_records(batch))
+
+
+def iter_records(batch: Batch) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+    """Do as ``decode_records``, each decoded when it is taken; what is wrong shows at its place."""
     data = batch.data
     position = HEADER_BYTES
-    records: list[tuple[int, bytes | None, bytes | None]] = []
     try:
         for expected in range(batch.last_offset - batch.base_offset + 1):
             length, position = _read_varint(data, position)
@@ -219,8 +223,8 @@ def decode_records(batch: Batch) -> list[tuple[int, bytes | None, bytes | None]]
             if data.startswith(head, position):  # as records are nearly always: a short cut
                 size, start = _read_varint(data, position + len(head))
                 if size >= 0 and start + size == end - 1 and not data[end - 1]:
-                    records.append((batch.base_offset + expected, None, data[start : end - 1]))
                     position = end
+                    yield batch.base_offset + expected, None, data[start : end - 1]
                     continue
             _, position = _read_varint(data, position + 1)  # skip attributes, timestamp delta
             delta, position = _read_varint(data, position)
@@ -229,12 +233,11 @@ def decode_records(batch: Batch) -> list[tuple[int, bytes | None, bytes | None]]
             headers, position = _read_varint(data, position)
             if delta != expected or headers or position != end:
                 raise CorruptBatchError(f"malformed record {expected}", position)
-            records.append((batch.base_offset + delta, key, value))
+            yield batch.base_offset + delta, key, value
     except IndexError:
         raise CorruptBatchError("records run over the end of the batch", position) from None
     if position != len(data):
         raise CorruptBatchError(f"{len(data) - position} bytes after the last record", position)
-    return records
 
 
 def timestamp_ms(batch: Batch) -> int:

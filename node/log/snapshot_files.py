@@ -23,6 +23,7 @@ from node.log.snapshot_format import (
     SnapshotError,
     SnapshotWalk,
     iter_snapshot,
+    iter_values,
     quorum_of,
     snapshot_header,
     snapshot_values,
@@ -238,11 +239,10 @@ class SnapshotReader:
         """
         return iter_snapshot(self.id, self._file.read, self.size)
 
-    def values(self) -> Iterator[list[bytes]]:
-        """The values of the data records, a batch at a time; raises SnapshotError."""
+    def values(self) -> Iterator[bytes]:
+        """The values of the data records, each decoded when it is taken; raises SnapshotError."""
         for batch in self.batches():
-            if values := snapshot_values(self.id, batch):
-                yield values
+            yield from iter_values(self.id, batch)
 
     def read_chunk(self, position: int, max_bytes: int) -> bytes:
         """Read up to ``max_bytes`` raw bytes, which may begin and end inside of a batch."""

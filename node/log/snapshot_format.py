@@ -22,6 +22,7 @@ from node.log.batch import (
     encode_record,
     encode_values,
     frame_batch,
+    iter_records,
     parse_batch,
 )
 from node.log.control.records import (
@@ -228,10 +229,16 @@ def snapshot_header(snapshot: OffsetAndEpoch, batch: Batch) -> SnapshotHeader:
 
 def snapshot_values(snapshot: OffsetAndEpoch, batch: Batch) -> list[bytes]:
     """The values of a data batch, nothing for a control batch; raises SnapshotError."""
+    return list(iter_values(snapshot, batch))
+
+
+def iter_values(snapshot: OffsetAndEpoch, batch: Batch) -> Iterator[bytes]:
+    """Do as ``snapshot_values``, each decoded when it is taken; what is wrong shows there."""
     if batch.is_control:
-        return []
+        return
     try:
-        return [value or b"" for _, _, value in decode_records(batch)]
+        for _, _, value in iter_records(batch):
+            yield value or b""
     except CorruptBatchError as error:
         reason = f"batch {batch.base_offset}: {error.reason}"
         raise SnapshotError(snapshot, reason) from error
