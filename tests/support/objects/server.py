@@ -27,6 +27,7 @@ READER: Final = ("reader", "the-secret-of-the-reader")
 BUCKET: Final = "krucible-runs"
 REGION: Final = "us-east-1"
 TIMEOUT_S: Final = 60.0
+_TEMPORARY: Final = Path("/tmp")
 _PORTS: Final = ("master", "filer", "volume", "s3", "admin")
 _ACTIONS: Final = {WRITER: ("Admin", "Read", "Write", "List"), READER: ("Read", "List")}
 
@@ -87,6 +88,9 @@ def served(folder: Path) -> Iterator[Server]:
             process.kill()
             process.wait()
             shutil.rmtree(data, ignore_errors=True)
+            for name in _PORTS:  # the server makes these, whatever its options and TMPDIR say
+                left = f"seaweedfs-{name}-grpc-{ports[f'{name}.grpc']}.sock"
+                (_TEMPORARY / left).unlink(missing_ok=True)
     text = (folder / "server.log").read_text(encoding="utf-8", errors="replace")
     raise AssertionError(f"the S3 server did not start: {text[-2000:]}")
 
