@@ -138,6 +138,7 @@ def added_up(results: Sequence[Result]) -> Result:
         "seeds": len(results),
         "verdicts": dict(Counter(result["verdict"] for result in results)),
         "invariants": dict(invariants.most_common()),
+        "known": _known(results),
         "broken": [r["seed"] for r in results if is_broken(r)],
         "not_same_bytes": [r["seed"] for r in results if r["same_bytes"] is False],
         "failing": [
@@ -149,6 +150,17 @@ def added_up(results: Sequence[Result]) -> Result:
         "events": sum(result["events"] for result in results),
         "simulated_s": round(sum(result["simulated_s"] for result in results), 3),
     }
+
+
+def _known(results: Sequence[Result]) -> dict[str, dict[str, int]]:
+    """Count by finding, commonest first, the seeds in which a system did what it is known to do."""
+    found: dict[str, dict[str, int]] = {}
+    for result in results:
+        for finding, times in result.get("known", {}).items():
+            seen = found.setdefault(finding, {"seeds": 0, "times": 0, "first": result["seed"]})
+            seen["seeds"] += 1
+            seen["times"] += times
+    return dict(sorted(found.items(), key=lambda item: (-item[1]["seeds"], item[0])))
 
 
 def _whole(known: Mapping[str, Any]) -> Result:

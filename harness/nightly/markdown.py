@@ -35,6 +35,9 @@ def _lines(told: Told) -> Iterator[str]:
         yield from ("", "### Also", "", *(f"- {_plain(reason)}" for reason in others))
     yield from ("", "### Histories", "")
     yield from _table(("entry", "runs", "verdicts", "time"), _entries(told))
+    if told["known"]:
+        yield from ("", "### What systems are known to do", "")
+        yield from _table(("finding", "runs", "times"), _known(told))
     if told["canaries"]:
         yield from ("", "### Seeded bugs", "")
         yield from _table(("bug", "", "seed", "time"), _canaries(told))
@@ -62,6 +65,11 @@ def _entries(told: Told) -> Iterator[tuple[str, ...]]:
         yield name, f"{entry['runs']:,}", verdicts, length(entry["used_s"])
     for name, reason in told["skipped"].items():
         yield name, "0", reason, ""
+
+
+def _known(told: Told) -> Iterator[tuple[str, ...]]:
+    for finding, (runs, times) in told["known"].items():
+        yield _plain(finding), f"{runs:,}", f"{times:,}"
 
 
 def _canaries(told: Told) -> Iterator[tuple[str, ...]]:

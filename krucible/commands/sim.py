@@ -397,6 +397,9 @@ def _show_many(figures: dict[str, Any], failing: Sequence[dict[str, Any]]) -> No
     late = figures["features_of_last_tenth"]
     told = "" if late is None else f", {late} of them first in the last tenth of the seeds"
     console.print(f"{figures['features']} features{told}")
+    for finding, seen in figures["known"].items():
+        seeds = f"in {seen['seeds']} of the seeds, first in seed {seen['first']}"
+        console.print(f"known: {finding}: {seen['times']}, {seeds}", markup=False)
     for line in never_reached(figures):
         console.print(line, markup=False)
     if figures["broken"]:

@@ -142,6 +142,13 @@ def test_the_page_names_ways_to_fail_entries_and_seeded_bugs() -> None:
     assert "### Also" not in told, "the failure is told once"
 
 
+def test_the_page_counts_what_systems_are_known_to_do() -> None:
+    finding = "docs/findings.md, a vote"
+    told = page(PLAN, seed_line(1, known={finding: 3}), seed_line(2, known={finding: 1}), CANARY)
+    assert f"| {finding} | 2 | 4 |" in told
+    assert "known to do" not in page(PLAN, seed_line(1), CANARY)
+
+
 def test_what_is_no_way_to_fail_is_told_too() -> None:
     told = page(PLAN, seed_line(1), {"t": "broke", "reason": "no *room*"}, CANARY)
     assert "### Also\n\n- the harness broke: no \\*room\\*" in told

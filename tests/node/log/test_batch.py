@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from node.log.batch import (
     encode_record,
     encode_values,
     iter_batches,
+    iter_records,
     parse_batch,
     timestamp_ms,
 )
@@ -111,6 +114,17 @@ def test_garbage_is_corrupt_or_nothing(data: bytes) -> None:
     if data:
         with pytest.raises(CorruptBatchError):
             list(iter_batches(data))
+
+
+def test_records_are_decoded_as_they_are_taken() -> None:
+    """So a large batch is no long turn; what is wrong with it shows where it is."""
+    two: list[Record] = [(None, b"a"), (None, b"b")]
+    whole = parse_batch(encode_batch(0, 1, two, control=False, timestamp_ms=5))
+    broken = whole.data[:-1] + b"\2"  # the last record has a header
+    records = iter_records(replace(whole, data=broken))
+    assert next(records) == (0, None, b"a")
+    with pytest.raises(CorruptBatchError, match="record 1"):
+        next(records)
 
 
 def test_records_that_lie_about_their_lengths_are_corrupt() -> None:
