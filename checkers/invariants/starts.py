@@ -111,7 +111,7 @@ class TruthfulStart(Invariant):
             wrong = f"n{leader} as the leader of epoch {epoch}, which nobody has elected"
         elif news_of_vote and voted not in self._asked.get(epoch, ()) and not stood:
             wrong = f"a vote for n{voted} in epoch {epoch}, for which it never asked"
-        if stood:
+        if stood:  # as others may hear after its restart
             self._asked[epoch].add(node)
         if won:
             self._led[epoch].add(node)
