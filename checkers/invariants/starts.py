@@ -46,6 +46,7 @@ class TruthfulStart(Invariant):
 
     def __init__(self) -> None:
         super().__init__()
+        self._entered: set[int] = set()  # epochs that somebody has told of
         self._asked: dict[int, set[int]] = defaultdict(set)  # the candidates of each epoch
         self._led: dict[int, set[int]] = defaultdict(set)  # the leaders of each epoch
 
@@ -64,8 +65,8 @@ class TruthfulStart(Invariant):
         elif kind == "role" and event["to"] == "candidate":
             self._asked[event["ep"]].add(event["node"])
         elif kind == "qs" and isinstance(epoch, int):
-            own = event.get("voted") == event["node"]
-            if own:
+            self._entered.add(epoch)
+            if event.get("voted") == event["node"]:
                 self._asked[epoch].add(event["node"])
         return ()
 
@@ -102,19 +103,18 @@ class TruthfulStart(Invariant):
         # what a process did just before it died, and could not tell of any more
         stood = voted == node and epoch in (before.epoch, before.epoch + 1)
         won = leader == node and same and before.voted == node
+        # a leader that resigned, and heard of no other, goes on to the next epoch by itself
+        gone_on = before.leader == node and epoch == before.epoch + 1
         news_of_leader = leader is not None and not (same and leader == before.leader)
         news_of_vote = voted is not None and not (same and voted == before.voted)
         wrong = None
-        if not (self._asked.get(epoch) or self._led.get(epoch) or stood or same):
+        heard = epoch in self._entered or self._asked.get(epoch) or self._led.get(epoch)
+        if not (heard or stood or gone_on or same):
             wrong = f"epoch {epoch}, which nobody has entered"
         elif news_of_leader and leader not in self._led.get(epoch, ()) and not won:
             wrong = f"n{leader} as the leader of epoch {epoch}, which nobody has elected"
         elif news_of_vote and voted not in self._asked.get(epoch, ()) and not stood:
             wrong = f"a vote for n{voted} in epoch {epoch}, for which it never asked"
-        if stood:  # as others may hear after its restart
-            self._asked[epoch].add(node)
-        if won:
-            self._led[epoch].add(node)
         if wrong is not None:
             yield self._anomaly(
                 f"{replica.id} started from {wrong} ({label(event)}): it had told of"
@@ -122,6 +122,12 @@ class TruthfulStart(Invariant):
                 event,
                 epoch=epoch,
             )
+            return
+        self._entered.add(epoch)  # and others may hear of all this from now on
+        if stood:
+            self._asked[epoch].add(node)
+        if won:
+            self._led[epoch].add(node)
 
 
 class RecoveryAddsNothing(Invariant):

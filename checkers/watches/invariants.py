@@ -7,7 +7,7 @@ that asks.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from checkers.committed.fold import MakeFold
 from checkers.committed.reference import Reference, committed, reference
@@ -17,8 +17,9 @@ from checkers.monitor.monitor import Monitor
 from checkers.monitor.promises import Promises
 from checkers.replay.clocks import CLOCK_RATE, kept_time
 from checkers.replay.trace import Event, Whole
+from checkers.replay.world import Batch
 from harness.contracts.checker import RunData
-from harness.contracts.evidence import ReadLog
+from harness.contracts.evidence import LogBatch, ReadLog
 from harness.contracts.nemesis import Fault
 from harness.history.ops import Op
 from harness.registry import watches
@@ -31,7 +32,8 @@ NAME = "invariants"
 class Online:
     """Judges each event, and what of the log it commits, read from the leader's disk at once.
 
-    ``content`` has what was committed from the log's beginning on; each batch is read once.
+    Where that disk does not have it, the others are asked. ``content`` has what was committed from
+    the log's beginning on; each batch is read once.
     """
 
     def __init__(self, monitor: Monitor, read: ReadLog) -> None:
@@ -40,6 +42,7 @@ class Online:
         self.promises = Promises()
         self._read = read
         self._below = 0  # what is committed, as leaders say
+        self._nodes: dict[str, None] = {}  # who told of a high watermark, in the order of the first
 
     def feed(self, event: Event) -> list[Anomaly]:
         """Tell what an event breaks, and what it commits."""
@@ -48,11 +51,11 @@ class Online:
         found = monitor.feed(event)
         if monitor.events == before:
             return found  # it is none
-        if event["t"] == "hwm" and event["as"] == "leader":
-            self._below = max(self._below, event["v"])
-            if content.end < self._below:
-                # a disk may not have all yet, or be damaged: then the next leader is asked
-                for batch in self._read(f"n{event['node']}", content.end, self._below):
+        if event["t"] == "hwm":
+            self._nodes[f"n{event['node']}"] = None
+            if event["as"] == "leader":
+                self._below = max(self._below, event["v"])
+                for batch in self._committed(event):
                     found = [*found, *content.batch(batch, event)]
                     found += self.promises.batch(batch, event)
         if content.due or event["t"] in WANTED:
@@ -60,6 +63,25 @@ class Online:
             if wrong:
                 return [*found, *wrong]
         return found
+
+    def _committed(self, event: Event) -> Iterator[LogBatch]:
+        """Read what a leader has committed, each batch once the one before it was taken in.
+
+        A disk may not have all yet, or be damaged; and a log may begin behind what its leader has
+        just committed, when that was cleaned away in the same turn. What is then in no log is asked
+        for again with the next commit.
+        """
+        leader, content = f"n{event['node']}", self.content
+        if content.end < self._below:
+            yield from self._read(leader, content.end, self._below)
+        for node in self._nodes:
+            if content.end >= self._below:
+                return
+            for batch in () if node == leader else self._read(node, content.end, self._below):
+                told = Batch(batch.base, batch.last, batch.epoch, batch.crc)
+                if not self.monitor.world.commits.contains(told):
+                    break
+                yield batch
 
     def op(self, op: Op) -> list[Anomaly]:
         """Tell what an op breaks by the answer that it got."""

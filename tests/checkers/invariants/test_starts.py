@@ -56,3 +56,33 @@ def test_who_died_as_it_wrote_that_it_stands_may_ask_after_its_restart() -> None
         trace.disks[node].epoch, trace.disks[node].leader, trace.disks[node].voted = 2, None, 2
         trace.start(node)
     assert messages(trace) == []
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_leader_that_resigned_goes_on_to_an_epoch_for_which_nobody_has_asked(told: bool) -> None:
+    trace = Trace(3)
+    trace.start()
+    trace.elect(2, 1)
+    trace.start(2)
+    trace.role(2, "resigned", leader=2, by=None)
+    if told:
+        trace.persist(2, 2)
+        trace.role(2, "unattached", by=None)
+    else:  # it dies as it writes that epoch
+        trace.disks[2].epoch, trace.disks[2].leader, trace.disks[2].voted = 2, None, None
+    trace.start(2)
+    trace.persist(1, 2)  # it hears of the epoch
+    trace.persist(1, 3, voted=3)
+    trace.damage(1, "wipe")  # and gets an old copy of its disk
+    trace.disks[1].epoch, trace.disks[1].voted = 2, None
+    trace.start(1)
+    assert messages(trace) == []
+
+
+def test_who_did_not_lead_does_not_go_on_by_itself() -> None:
+    trace = Trace(3)
+    trace.start()
+    trace.elect(2, 1)
+    trace.disks[3].epoch, trace.disks[3].leader, trace.disks[3].voted = 2, None, None
+    trace.start(3)
+    assert "n3 started from epoch 2, which nobody has entered" in messages(trace)[0]
