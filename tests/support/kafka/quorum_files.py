@@ -57,8 +57,7 @@ def _open(path: Path) -> SnapshotReader:
 
 
 def _records(reader: SnapshotReader) -> Iterator[MetadataRecord]:
-    for values in reader.values():
-        yield from map(decode_record, values)
+    return map(decode_record, reader.values())
 
 
 def fold(member: Member, until: int) -> MetadataImage:
