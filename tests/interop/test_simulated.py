@@ -295,6 +295,8 @@ def test_settings_of_a_deleted_topic_are_known_and_hide_nothing(
     done = played("repro", *again)
     assert done.code == 2, done  # three ops are no coverage
     assert "known: docs/findings.md, a deleted topic's settings: " in done.out
+    socket = Path(f"/tmp/.java_pid{played.process.pid}")
+    assert not socket.exists(), "it would stay when the process is killed"
     (found,) = results(tmp_path).values()
     assert found["system"] == "valid", done
     assert found["anomalies"] == []

@@ -17,6 +17,8 @@ from typing import Any, Final
 
 from harness.systems.kafka.simulated.bridge import bridge
 
+# signals are Python's, and without them a JVM has a socket in /tmp unless it is told not to
+OPTIONS: Final = ("-Xmx256m", "-Xrs", "-XX:+DisableAttachMechanism")
 SEGMENT_BYTES: Final = 2048
 OLD: Final = range(15)  # offsets of the old leader's
 CUT: Final = 10  # where the new leader's begin
@@ -84,7 +86,7 @@ class Logs:
 def main() -> None:
     """Cut the log, lose the power, and tell."""
     jars, folder = sys.argv[1], Path(sys.argv[2])
-    bridge().startJVM("-Xmx256m", "-Xrs", classpath=[f"{jars}/*"], convertStrings=True)
+    bridge().startJVM(*OPTIONS, classpath=[f"{jars}/*"], convertStrings=True)
     logs = Logs()
     before = folder / "before" / "__cluster_metadata-0"
     before.mkdir(parents=True)

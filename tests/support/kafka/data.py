@@ -9,7 +9,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, ElectionType, KafkaError, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ElectionType,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -215,18 +222,35 @@ class LibrdClient(Client):
             "log_level": 2,
         }
 
-    def _ask(self, request: Callable[[AdminClient], dict[Any, Any]]) -> list[Any]:
-        admin = AdminClient(self.common)  # to be kept until all is answered
-        # whom it knows by an address only it forgets, and what it asked there, once it knows better
-        admin.list_topics(timeout=TIMEOUT_S)
-        return [future.result(TIMEOUT_S) for future in request(admin).values()]
+    def _ask(
+        self, request: Callable[[AdminClient], dict[Any, Any]], done: int | None = None
+    ) -> list[Any]:
+        """Ask, and again where librdkafka has dropped the request; ``done`` is what that may get.
+
+        It drops what it has asked of a broker that the next metadata do not name.
+        """
+        deadline, dropped = time.monotonic() + TIMEOUT_S, False
+        while True:
+            admin = AdminClient(self.common)  # to be kept until all is answered
+            # whom it knows by an address only it forgets, too, once it knows better
+            admin.list_topics(timeout=TIMEOUT_S)
+            try:
+                return [future.result(TIMEOUT_S) for future in request(admin).values()]
+            except KafkaException as error:
+                code = error.args[0].code()
+                if dropped and code == done:
+                    return []
+                if code != KafkaError._DESTROY_BROKER or time.monotonic() > deadline:
+                    raise
+                dropped = True
 
     def brokers(self) -> set[int]:
         """Whom the broker that is asked knows; librdkafka drops requests to one that goes."""
         return set(AdminClient(self.common).list_topics(timeout=TIMEOUT_S).brokers)
 
     def create(self, topic: str, partitions: int = 1, replicas: int = 1) -> None:
-        self._ask(lambda admin: admin.create_topics([NewTopic(topic, partitions, replicas)]))
+        asked = NewTopic(topic, partitions, replicas)
+        self._ask(lambda admin: admin.create_topics([asked]), KafkaError.TOPIC_ALREADY_EXISTS)
 
     def grow(self, topic: str, partitions: int) -> None:
         self._ask(lambda admin: admin.create_partitions([NewPartitions(topic, partitions)]))

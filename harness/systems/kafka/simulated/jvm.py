@@ -27,6 +27,7 @@ OPTIONS: Final = (
     "-XX:+UseSerialGC",
     "-XX:-UsePerfData",
     "-Xrs",  # signals are Python's
+    "-XX:+DisableAttachMechanism",  # else -Xrs has a socket made in /tmp, which a killed JVM leaves
     "-Xlog:disable",
     "--add-opens=java.base/java.util=ALL-UNNAMED",
     # for ``Chance``: compiled code has the salt in it, and some is compiled before we come
