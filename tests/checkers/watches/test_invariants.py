@@ -1,4 +1,4 @@
-"""What a simulation commits is read while it is somewhere, whatever the leader's own log has."""
+"""The watch reads committed batches from the other nodes when the leader's log lacks them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What many seeds came to, added up."""
+"""``added_up`` sums up the results of many seeds."""
 
 from __future__ import annotations
 
