@@ -171,10 +171,14 @@ class RecoveryAddsNothing(Invariant):
         return ()
 
     def _start(self, event: Event, replica: Replica, world: World) -> Iterator[Anomaly]:
-        """Look at the log as the process has found it; the event is the first of its kind."""
+        """Look at the log as the process has found it; the event is the first of its kind.
+
+        It may end behind what is durable, where a process died before its fsync, as long as the
+        node does not say that this is flushed: what it then fetches by is judged by S16.
+        """
         log, upto = replica.log, event["upto"]
         self.checked += 1
-        if upto != log.end or log.flushed > upto:
+        if log.flushed > upto or (log.end is not None and upto > log.end):
             yield self._anomaly(
                 f"{replica.id} started with a log up to {log.end}, {log.flushed} of it flushed;"
                 f" its disk has it up to {upto} ({label(event)})",

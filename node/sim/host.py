@@ -19,7 +19,7 @@ from node.faults.disk.trouble import PROBE_FILE, VirtualTroubles
 from node.log.memory_disk import MemoryDisk, PowerCutError
 from node.sim.fabric import Fabric
 from node.sim.network import VirtualNetwork
-from node.sim.power_loss import CLAIMS, PowerLoss
+from node.sim.power_loss import CLAIMS, PowerLoss, read_undated
 from node.sim.process import VirtualProcess
 from node.sim.process_state import PPM, RUNNING, ProcessState
 
@@ -31,6 +31,7 @@ Watch = Callable[[Mapping[str, Any]], None]  # takes an event while its node is 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 EXIT_UNSTARTABLE: Final = 254
+_ENCODED_CLAIMS: Final = frozenset(claim.encode() for claim in CLAIMS)
 _KINDS: Final = {".log": "log", ".checkpoint": "snapshot"}
 EXIT_KILLED: Final = -9
 CHANGES: Final = frozenset({"append", "pwrite", "truncate", "fsync", "rename", "unlink"})
@@ -95,9 +96,9 @@ class VirtualTracer:
     """Hands the lines of the event trace on as soon as ``flush`` says that they may be seen.
 
     Among them is what a loss of power would leave on the host's disk: all of it after the ``start``
-    of a process, and what has changed before any claim. Events that come encoded, as those of
-    Kafka's classes do, have nothing of that among them. Who watches the host is told of each event
-    at once, in the middle of what the node does.
+    of a process, and what has changed before any claim. Who watches the host is told of each event
+    at once, in the middle of what the node does; of those that come encoded, as Kafka's classes
+    tell them, and of what they say of the disk, when the present callback is over.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class VirtualTracer:
         self._epoch = 0  # of the newest event
         self._lines: list[bytes] = []
         self._power_loss: PowerLoss | None = None
+        self._untold: list[tuple[str, Mapping[str, Any]]] | None = None  # until the encoded start
 
     @property
     def seq(self) -> int:
@@ -129,15 +131,33 @@ class VirtualTracer:
             self._power_loss.claimed()
         self._take(type_, epoch, fields)
         if type_ == "start":
-            self._begin()
+            self._begin(PowerLoss(self._host.disk, self._left))
 
-    def _begin(self) -> None:
-        self._power_loss = PowerLoss(self._host.disk, self._left)
-        self._host.disk.changed = self._power_loss.changed
-        self._power_loss.claimed()
+    def _begin(self, power_loss: PowerLoss) -> None:
+        self._power_loss = power_loss
+        self._host.disk.changed = power_loss.changed
+        power_loss.claimed()
 
     def _left(self, type_: str, fields: Mapping[str, Any]) -> None:
+        """Tell of the disk in the middle of what the node does."""
         self._take(type_, self._epoch, fields)
+
+    def opened(self) -> None:
+        """A process that tells encoded events has read what it starts from.
+
+        What a loss of power would leave from now on is told behind its ``start``, which comes
+        later, when it may have changed the disk already.
+        """
+        self._untold = []
+        self._begin(PowerLoss(self._host.disk, self._left_behind, read_undated))
+
+    def _left_behind(self, type_: str, fields: Mapping[str, Any]) -> None:
+        """Tell of the disk among events that come encoded."""
+        if self._untold is not None:
+            self._untold.append((type_, fields))
+            return
+        tail = _encode({"ep": self._epoch, "t": type_, **fields})
+        self._take_encoded(b"," + tail[1:])
 
     def _take(self, type_: str, epoch: int, fields: Mapping[str, Any]) -> None:
         self._seq += 1
@@ -156,8 +176,20 @@ class VirtualTracer:
     def emit_encoded(self, tail: bytes) -> None:
         """Take one event that is a line of JSON already, but for what all events have in front.
 
-        Such come when a turn of the node is over, one by one: who watches is told after the last.
+        Such come when a turn of the node is over, one by one, in their order with its changes of
+        the disk: who watches is told after the last.
         """
+        _, _, epoch, _, _, type_, _ = tail.split(b'"', 6)  # ,"ep":3,"t":"flush","upto":17}
+        self._epoch = int(epoch[1:-1])
+        if self._power_loss is not None and type_ in _ENCODED_CLAIMS:
+            self._power_loss.claimed()
+        self._take_encoded(tail)
+        if type_ == b"start":
+            untold, self._untold = self._untold or (), None
+            for each in untold:
+                self._left_behind(*each)
+
+    def _take_encoded(self, tail: bytes) -> None:
         self._seq += 1
         head = b'{"ts":%d,"seq":%d,%b' % (self._clock_ns(), self._seq, self._encoded)
         self._lines.append(head + tail)

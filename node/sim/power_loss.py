@@ -15,7 +15,10 @@ from typing import Any, Final
 
 import msgspec
 
+from node.core.types import OffsetAndEpoch
 from node.log import epoch_checkpoint, meta_properties, quorum_state
+from node.log.batch import decode_records
+from node.log.control.records import SnapshotHeader, decode_control
 from node.log.layout import PARTITION, segment_base, snapshot_of_name
 from node.log.memory_disk import MemoryDisk
 from node.log.snapshot_format import SnapshotError, iter_snapshot, snapshot_values
@@ -26,6 +29,7 @@ CLAIMS: Final = frozenset({"flush", "fetch_tx"})  # of the log, by a node
 LEFT, DURABLE = "left", "durable"
 
 Tell = Callable[[str, Mapping[str, Any]], None]  # takes the type of an event, and its fields
+Read = Callable[[str, bytes], dict[str, Any]]  # takes the name of a file that is replaced
 
 
 class _Kind(Enum):
@@ -40,11 +44,13 @@ class PowerLoss:
     Args:
         disk: The disk; its ``changed`` is to be this object's.
         tell: Takes the events.
+        read: Reads a file that is replaced as a whole; ``read_undated`` for Kafka's nodes.
     """
 
-    def __init__(self, disk: MemoryDisk, tell: Tell) -> None:
+    def __init__(self, disk: MemoryDisk, tell: Tell, read: Read | None = None) -> None:
         self._disk = disk
         self._tell = tell
+        self._read_whole = read_whole if read is None else read
         self._kinds: dict[Path, _Kind] = {}
         self._folders: set[Path] = set()
         self._told: dict[Path, tuple[list[Any], bool]] = {}
@@ -102,7 +108,7 @@ class PowerLoss:
     def _read(self, name: str, content: bytes) -> dict[str, Any]:
         """Read a file as a restart would; the same content twice in a row is read once."""
         if self._last_read[:2] != (name, content):
-            self._last_read = name, content, read_whole(name, content)
+            self._last_read = name, content, self._read_whole(name, content)
         found: dict[str, Any] = self._last_read[2]
         return found
 
@@ -123,6 +129,26 @@ def read_whole(name: str, content: bytes) -> dict[str, Any]:
         return _READERS[name](content) if snapshot is None else _snapshot(name, content)
     except (ValueError, KeyError, msgspec.DecodeError, SnapshotError) as error:
         return {"bad": str(error)}
+
+
+def read_undated(name: str, content: bytes) -> dict[str, Any]:
+    """Do as ``read_whole``; the hash of a snapshot is of what it says, and not of when.
+
+    Kafka writes its present time into the batches and the header of a snapshot.
+    """
+    found = read_whole(name, content)
+    snapshot = snapshot_of_name(name)
+    return found if snapshot is None or "bad" in found else found | {"sha": _said(snapshot, content)}
+
+
+def _said(snapshot: OffsetAndEpoch, content: bytes) -> str:
+    """SHA-256 of the values of all records but the header, as ``TraceRaft.digest`` has it."""
+    said = hashlib.sha256()
+    for batch in iter_snapshot(snapshot, lambda at, size: content[at : at + size], len(content)):
+        for _, key, value in decode_records(batch):
+            if not (batch.is_control and isinstance(decode_control(key, value), SnapshotHeader)):
+                said.update(value or b"")
+    return said.hexdigest()
 
 
 def _quorum_state(content: bytes) -> dict[str, Any]:

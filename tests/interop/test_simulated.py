@@ -100,7 +100,7 @@ def test_invariants_are_judged_by_its_own_events(stores: list[Path]) -> None:
         for each in told["results"]:
             for name, count in each.get("checked", {}).items():
                 checked[name] = checked.get(name, 0) + count
-    wanted = "S1 S2 S3 S4 S7 S8 S9 S11 S12 S13 S14 S15 S16 S17 S19 S20 S21 S29 S31 C8 C10"
+    wanted = "S1 S2 S3 S4 S7 S8 S9 S11 S12 S13 S14 S15 S16 S17 S19 S20 S21 S29 S31 S35 S36 C8 C10"
     assert not [name for name in wanted.split() if not checked.get(name)], checked
 
 
@@ -203,6 +203,14 @@ def test_settings_of_a_deleted_topic_stay_where_all_is_read_at_once(
     assert re.search(counted, done.out), done
 
 
+def test_a_disk_that_lies_is_seen_while_the_power_is_on(played: Resident, tmp_path: Path) -> None:
+    options = "--system kafka --nemesis none --workload register --voters 3 --observers 0"
+    lies = ("--time-limit", 5, "--set", "krucible.fsync=false")
+    done = played("sim", *options.split(), "--seed", 1, *lies, "--json", "--store", tmp_path)
+    assert done.code == 1, done
+    assert {anomaly["invariant"] for anomaly in done.json["anomalies"]} & {"S35", "S36"}
+
+
 def test_a_disk_that_lies_is_caught_and_replays_and_shrinks(
     played: Resident, tmp_path: Path
 ) -> None:
@@ -212,7 +220,7 @@ def test_a_disk_that_lies_is_caught_and_replays_and_shrinks(
     assert done.code == 1, done
     told = done.json
     broken = {anomaly["invariant"] for anomaly in told["anomalies"]}
-    assert broken & {"S3", "S10", "S13", "S25"}
+    assert broken & {"S3", "S10", "S13", "S25", "S35", "S36"}
     done = played("repro", told["store"], "--json")
     assert done.code == 1, done
     assert done.json["same_as_before"], done

@@ -8,6 +8,7 @@ from typing import Final
 from harness.systems.kafka.releases import (
     CLAIMS_CAUGHT_UP_SINCE,
     COUNTS_FETCHERS_SINCE,
+    FSYNCS_SNAPSHOTS_SINCE,
     HEARD_AT_ONCE_SINCE,
     KEEPS_EPOCHS_SINCE,
     KEEPS_SETTINGS_UNTIL,
@@ -23,6 +24,8 @@ KNOWN: Final = (
     Known("L12", "sent the same Fetch of epoch", "docs/kafka.md, a Fetch without end"),
     Known("L12", "without a pause as unattached", "docs/kafka.md, a Fetch without end"),
     Known("S13", " of 1 voters holding those", "docs/findings.md, a quorum of one"),
+    # It does not fsync a cut, so that a loss of power may take it back.
+    Known("S35", ", which it had cut", "docs/findings.md, a cut that a power failure takes back"),
     Known("C2", "shutting down, leads or is new", "docs/kafka.md, a broker that comes back"),
 )
 
@@ -78,6 +81,14 @@ LEADS_ON: Final = Known(
 # Before 3.6 a leader is told that it leads before the first record of its epoch is committed.
 CLAIMS_EARLY: Final = Known(
     "S21", ", but none of its own", "docs/kafka.md, a leader before 3.6 is told early"
+)
+# Before 3.6 a snapshot gets its name before its content is on the disk (KAFKA-15312).
+NAMED_TOO_EARLY: Final = tuple(
+    Known(invariant, told, "docs/kafka.md, a snapshot before 3.6 is named too early")
+    for invariant, told in (
+        ("S35", " said that its snapshot at "),
+        ("S36", ".checkpoint of "),
+    )
 )
 # Before 4.0 who has a vote on disk begins unattached, though a newer release left a leader there.
 FORGETS_LEADER: Final = Known(
@@ -138,6 +149,8 @@ def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
         found.append(LEADS_ON)
     if min(lines) < CLAIMS_CAUGHT_UP_SINCE:
         found.append(CLAIMS_EARLY)
+    if min(lines) < FSYNCS_SNAPSHOTS_SINCE:
+        found += NAMED_TOO_EARLY
     if min(lines) < KEEPS_EPOCHS_SINCE:
         found.append(RENUMBERS)
     if min(lines) < VOTES_KEPT_SINCE:

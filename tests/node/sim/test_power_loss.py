@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from node.core.types import ElectionState, OffsetAndEpoch, ReplicaKey
@@ -17,7 +18,11 @@ from node.log.file_log import FileLog, Flush
 from node.log.layout import partition_dir, segment_name, snapshot_name
 from node.log.memory_disk import MemoryDisk
 from node.log.quorum_state import ElectionStateStore
-from node.sim.power_loss import PowerLoss
+from node.log.snapshot_format import SnapshotEncoder
+from node.sim.fabric import Fabric
+from node.sim.host import VirtualHost, VirtualTracer
+from node.sim.loop import VirtualLoop
+from node.sim.power_loss import PowerLoss, read_undated
 
 DATA = Path("/data")
 PARTITION = partition_dir(DATA)
@@ -209,6 +214,60 @@ def test_a_snapshot_is_read_to_its_end() -> None:
     replace_file(disk, PARTITION / snapshot_name(half), content[:-10])
     assert set(files_left(told, snapshot_name(whole))[-1][0]) == {"size", "sha"}
     assert set(files_left(told, snapshot_name(half))[-1][0]) == {"bad"}
+
+
+def test_the_hash_of_kafkas_snapshots_is_of_what_they_say() -> None:
+    snapshot = OffsetAndEpoch(5, 1)
+
+    def undated(timestamp_ms: int, *values: bytes) -> dict[str, Any]:
+        encoder = SnapshotEncoder(1, timestamp_ms)
+        content = encoder.header(1) + encoder.add(values) + encoder.footer()
+        return read_undated(snapshot_name(snapshot), content)
+
+    one = undated(7, b"a", b"b")
+    assert undated(8, b"a", b"b") == one
+    assert undated(7, b"a", b"c")["sha"] != one["sha"]
+    assert set(read_undated(snapshot_name(snapshot), b"")) == {"bad"}
+
+
+def encoded_tracer() -> tuple[VirtualTracer, MemoryDisk, list[bytes]]:
+    lines: list[bytes] = []
+    host = VirtualHost(Fabric(VirtualLoop(), Random(1)), "h1", Random(1), lines.append)
+    tracer = VirtualTracer(lines.append, {"node": 1, "inc": 1, "dir": "d"}, lambda: 5, host)
+    return tracer, host.disk, lines
+
+
+def test_encoded_events_have_the_disk_among_them() -> None:
+    """What the process changes before it tells of its start is told behind that."""
+    tracer, disk, lines = encoded_tracer()
+    store = ElectionStateStore(disk, DATA)
+    store.save(ElectionState(1, 2))
+    log = FileLog(disk, DATA)
+    tracer.opened()
+    store.save(ElectionState(2, 3))
+    tracer.emit_encoded(b',"ep":1,"t":"start","leo":0}')
+    tracer.emit_encoded(b',"ep":2,"t":"qs","leader":3,"voted":null,"voted_dir":null}')
+    log.append_as_leader(batch(0, 2))
+    log.flush()
+    tracer.emit_encoded(b',"ep":2,"t":"flush","upto":1}')
+    tracer.flush()
+    events = [msgspec.json.decode(line) for line in lines]
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    told = [(event["t"], event.get("upto")) for event in events if event.get("file") is None]
+    assert told == [("start", None), ("durable", 0), ("qs", None), ("durable", 1), ("flush", 1)]
+    left = [event["may"] for event in events if event.get("file") == "quorum-state"]
+    assert [[state["ep"] for state in may] for may in left] == [[1], [1, 2], [2]]
+    places = [event["t"] for event in events]
+    assert places.index("start") == 0
+    assert {event["ep"] for event in events[places.index("qs") :]} == {2}
+
+
+def test_a_process_that_dies_before_its_start_tells_nothing_of_its_disk() -> None:
+    tracer, disk, lines = encoded_tracer()
+    tracer.opened()
+    ElectionStateStore(disk, DATA).save(ElectionState(2, 3))
+    tracer.flush()
+    assert lines == []
 
 
 def test_nothing_is_told_twice() -> None:

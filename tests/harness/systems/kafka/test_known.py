@@ -64,6 +64,22 @@ def test_an_exception_that_ends_a_controller_is_known_and_stays_red() -> None:
     assert not any(each.excuses(a) for each in known for a in (removed, forgot))
 
 
+@pytest.mark.parametrize(("version", "known"), [("3.3.2", True), ("3.7.2", False)])
+def test_a_snapshot_that_may_be_lost_is_known_before_3_6(version: str, known: bool) -> None:
+    name = "00000000000000000022-0000000001.checkpoint"
+    told = [
+        Anomaly("S35", "n2 said that its snapshot at 22 is on disk (n2 seq 9): a loss of power"),
+        Anomaly("S36", f"a loss of power could leave in {name} of n2 half of a write (n2 seq 8)"),
+    ]
+    others = [
+        Anomaly("S35", "n2 said that its log is on disk below 22 (n2 seq 9): a loss of power"),
+        Anomaly("S36", "a loss of power could leave in quorum-state of n2 half of a write"),
+    ]
+    found = known_of([Release(version)])
+    assert all(any(each.covers(a) for each in found) is known for a in told)
+    assert not any(each.covers(a) for each in found for a in others)
+
+
 @pytest.mark.parametrize(("version", "known"), [("3.7.2", True), ("3.9.2", False)])
 def test_another_epoch_for_the_same_incarnation_is_known_before_3_9(
     version: str, known: bool

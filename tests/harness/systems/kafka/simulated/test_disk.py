@@ -23,7 +23,7 @@ def disk_of(
     memory: MemoryDisk, told: list[bytes] | None = None, released: list[bytes] | None = None
 ) -> PartitionDisk:
     takers = [([] if each is None else each).append for each in (told, released)]
-    return PartitionDisk(memory, FOLDER, *takers)
+    return PartitionDisk(memory, FOLDER, *takers, opened=lambda: None)
 
 
 def test_events_are_told_before_the_disk_changes(memory: MemoryDisk) -> None:

@@ -106,6 +106,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
             SimElections store = SimStorage.elections(this);
             Optional<ElectionState> found = store.read();
             long flushed = log.flushed();
+            disk.opened();
             events.hold();
             join(store);
             int held = events.length();
