@@ -138,7 +138,9 @@ def read_undated(name: str, content: bytes) -> dict[str, Any]:
     """
     found = read_whole(name, content)
     snapshot = snapshot_of_name(name)
-    return found if snapshot is None or "bad" in found else found | {"sha": _said(snapshot, content)}
+    if snapshot is None or "bad" in found:
+        return found
+    return found | {"sha": _said(snapshot, content)}
 
 
 def _said(snapshot: OffsetAndEpoch, content: bytes) -> str:

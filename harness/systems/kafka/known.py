@@ -25,7 +25,10 @@ KNOWN: Final = (
     Known("L12", "without a pause as unattached", "docs/kafka.md, a Fetch without end"),
     Known("S13", " of 1 voters holding those", "docs/findings.md, a quorum of one"),
     # It does not fsync a cut, so that a loss of power may take it back.
-    Known("S35", ", which it had cut", "docs/findings.md, a cut that a power failure takes back"),
+    *(
+        Known(told, ", which it had cut", "docs/findings.md, a cut that a power failure takes back")
+        for told in ("S25", "S35")
+    ),
     Known("C2", "shutting down, leads or is new", "docs/kafka.md, a broker that comes back"),
 )
 

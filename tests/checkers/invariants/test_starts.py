@@ -1,10 +1,10 @@
-"""S37, of states that a process wrote and did not live to tell of."""
+"""S37, of states that a process wrote and did not live to tell of; S25, of logs not fsynced yet."""
 
 from __future__ import annotations
 
 import pytest
 
-from checkers.invariants.starts import TruthfulStart
+from checkers.invariants.starts import RecoveryAddsNothing, TruthfulStart
 from checkers.monitor.monitor import Monitor
 from tests.support.traces.traces import Trace
 
@@ -86,3 +86,43 @@ def test_who_did_not_lead_does_not_go_on_by_itself() -> None:
     trace.disks[3].epoch, trace.disks[3].leader, trace.disks[3].voted = 2, None, None
     trace.start(3)
     assert "n3 started from epoch 2, which nobody has entered" in messages(trace)[0]
+
+
+def start_with_unflushed_tail(*, upto: int, flushed: int) -> list[str]:
+    """Node 2 died before its newest batch was fsynced, and finds it in the page cache.
+
+    Args:
+        upto: Where its log would end after a loss of power, from the end that it has now.
+        flushed: Up to where it says that its log is flushed, likewise.
+    """
+    trace = Trace(3)
+    trace.start()
+    trace.elect(1, 1)
+    trace.store(2, trace.append(1))
+    end = trace.disks[2].end
+    trace.start(2)
+    start = next(each for each in reversed(trace.events["n2"]) if each["t"] == "start")
+    durable = trace.events["n2"][-1]
+    assert durable["t"] == "durable"
+    start["flushed"] = end + flushed
+    durable["upto"] = end + upto
+    if upto < 0:
+        del durable["batches"][-1]
+    monitor = Monitor([RecoveryAddsNothing()])
+    return [anomaly.message for anomaly in monitor.feed_all(trace.run().events)]
+
+
+def test_a_log_may_have_an_end_that_is_not_flushed_and_not_called_so() -> None:
+    assert start_with_unflushed_tail(upto=-1, flushed=-1) == []
+    assert start_with_unflushed_tail(upto=0, flushed=0) == []
+    assert start_with_unflushed_tail(upto=0, flushed=-1) == []
+
+
+def test_a_start_does_not_call_flushed_what_a_loss_of_power_would_take() -> None:
+    (told,) = start_with_unflushed_tail(upto=-1, flushed=0)
+    assert "started with a log up to" in told
+
+
+def test_a_start_reads_its_log_to_the_end_that_is_durable() -> None:
+    told = start_with_unflushed_tail(upto=1, flushed=0)
+    assert "its disk has it up to" in told[0]
