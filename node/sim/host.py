@@ -117,7 +117,6 @@ class VirtualTracer:
         self._epoch = 0  # of the newest event
         self._lines: list[bytes] = []
         self._power_loss: PowerLoss | None = None
-        self._untold: list[tuple[str, Mapping[str, Any]]] | None = None  # until the encoded start
 
     @property
     def seq(self) -> int:
@@ -142,20 +141,8 @@ class VirtualTracer:
         """Tell of the disk in the middle of what the node does."""
         self._take(type_, self._epoch, fields)
 
-    def opened(self) -> None:
-        """A process that tells encoded events has read what it starts from.
-
-        What a loss of power would leave from now on is told behind its ``start``, which comes
-        later, when it may have changed the disk already.
-        """
-        self._untold = []
-        self._begin(PowerLoss(self._host.disk, self._left_behind, read_undated))
-
-    def _left_behind(self, type_: str, fields: Mapping[str, Any]) -> None:
+    def _left_encoded(self, type_: str, fields: Mapping[str, Any]) -> None:
         """Tell of the disk among events that come encoded."""
-        if self._untold is not None:
-            self._untold.append((type_, fields))
-            return
         tail = _encode({"ep": self._epoch, "t": type_, **fields})
         self._take_encoded(b"," + tail[1:])
 
@@ -185,9 +172,7 @@ class VirtualTracer:
             self._power_loss.claimed()
         self._take_encoded(tail)
         if type_ == b"start":
-            untold, self._untold = self._untold or (), None
-            for each in untold:
-                self._left_behind(*each)
+            self._begin(PowerLoss(self._host.disk, self._left_encoded, read_undated))
 
     def _take_encoded(self, tail: bytes) -> None:
         self._seq += 1

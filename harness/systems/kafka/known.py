@@ -85,9 +85,9 @@ LEADS_ON: Final = Known(
 CLAIMS_EARLY: Final = Known(
     "S21", ", but none of its own", "docs/kafka.md, a leader before 3.6 is told early"
 )
-# Before 3.6 a snapshot gets its name before its content is on the disk (KAFKA-15312).
+# Before 3.5.2 a snapshot gets its name before its content is on the disk (KAFKA-15312).
 NAMED_TOO_EARLY: Final = tuple(
-    Known(invariant, told, "docs/kafka.md, a snapshot before 3.6 is named too early")
+    Known(invariant, told, "docs/kafka.md, a snapshot before 3.5.2 is named too early")
     for invariant, told in (
         ("S35", " said that its snapshot at "),
         ("S36", ".checkpoint of "),

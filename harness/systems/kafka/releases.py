@@ -25,8 +25,8 @@ KNOWN: Final = (
 # alone, in the simulator.
 WHOLE_SINCE: Final = (3, 7)  # whole controllers in the simulator
 LIVE_SINCE: Final = (3, 9)  # processes of ours, with the agent
+FSYNCS_SNAPSHOTS_SINCE: Final = (3, 5)  # before they get their names (3.5.2: KAFKA-15312)
 CLAIMS_CAUGHT_UP_SINCE: Final = (3, 6)  # with a record of its own epoch (KAFKA-15345)
-FSYNCS_SNAPSHOTS_SINCE: Final = (3, 6)  # before it gives them their names (KAFKA-15312)
 COUNTS_FETCHERS_SINCE: Final = (3, 7)  # a leader, to resign without them (KAFKA-15489)
 DYNAMIC_SINCE: Final = (3, 9)  # voters in the log (KIP-853)
 DESCRIBES_SINCE: Final = (3, 9)  # voters by directory, in version 2 of DescribeQuorum

@@ -238,14 +238,12 @@ def encoded_tracer() -> tuple[VirtualTracer, MemoryDisk, list[bytes]]:
 
 
 def test_encoded_events_have_the_disk_among_them() -> None:
-    """What the process changes before it tells of its start is told behind that."""
     tracer, disk, lines = encoded_tracer()
     store = ElectionStateStore(disk, DATA)
     store.save(ElectionState(1, 2))
     log = FileLog(disk, DATA)
-    tracer.opened()
-    store.save(ElectionState(2, 3))
     tracer.emit_encoded(b',"ep":1,"t":"start","leo":0}')
+    store.save(ElectionState(2, 3))
     tracer.emit_encoded(b',"ep":2,"t":"qs","leader":3,"voted":null,"voted_dir":null}')
     log.append_as_leader(batch(0, 2))
     log.flush()
@@ -262,9 +260,8 @@ def test_encoded_events_have_the_disk_among_them() -> None:
     assert {event["ep"] for event in events[places.index("qs") :]} == {2}
 
 
-def test_a_process_that_dies_before_its_start_tells_nothing_of_its_disk() -> None:
+def test_an_encoded_process_that_dies_before_its_start_tells_nothing_of_its_disk() -> None:
     tracer, disk, lines = encoded_tracer()
-    tracer.opened()
     ElectionStateStore(disk, DATA).save(ElectionState(2, 3))
     tracer.flush()
     assert lines == []

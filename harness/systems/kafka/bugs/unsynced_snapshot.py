@@ -19,5 +19,5 @@ BUG = ReleasedBug(
     },
     narrowed="the raft client alone, and no faults, not even a loss of power: what one would leave "
     "is looked at all the time, and 3.3 runs in no other form",
-    known="docs/kafka.md, a snapshot before 3.6 is named too early",
+    known="docs/kafka.md, a snapshot before 3.5.2 is named too early",
 )

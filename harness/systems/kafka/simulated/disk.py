@@ -31,17 +31,13 @@ class PartitionDisk:
         folder: The partition's folder there.
         tell: Told of the events before each change.
         release: Given what other threads did, before one waits for an fsync.
-        opened: Called when the process has read what it starts from.
     """
 
-    def __init__(
-        self, disk: Disk, folder: Path, tell: Tell, release: Tell, opened: Callable[[], None]
-    ) -> None:
+    def __init__(self, disk: Disk, folder: Path, tell: Tell, release: Tell) -> None:
         self._disk = disk
         self._folder = folder
         self._tell = tell
         self._release = release
-        self.opened = opened
         self._open: dict[str, File] = {}
 
     @property
@@ -68,8 +64,6 @@ class PartitionDisk:
                 self.unlink(b"", path)
             case Kind.FSYNC_NAMES:
                 self.fsync_names(b"")
-            case Kind.OPENED:
-                self.opened()
             case _:
                 raise AssertionError(f"no change of kind {kind}")
 
@@ -174,7 +168,6 @@ def java_disk(disk: PartitionDisk) -> Any:
         "durable": lambda path: guarded("durable", str(path)),
         "list": lambda: jpype.JArray(jpype.JString)(guarded("list")),
         "fsyncNames": change("fsync_names"),
-        "opened": lambda: guarded("opened"),
         "release": lambda outputs: guarded("release", bytes(outputs)),
         **{name: change(name) for name in CHANGES},
     }

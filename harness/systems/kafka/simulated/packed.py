@@ -46,7 +46,6 @@ class Kind(IntEnum):
     RENAME = 44
     UNLINK = 45
     FSYNC_NAMES = 46
-    OPENED = 47
 
 
 # kind, a, b, c, d and bytes of one of them; which field means what depends on the kind

@@ -155,11 +155,7 @@ class KafkaProcess:
             partition.mkdir(exist_ok=True)
             identity["folder"] = str(partition)
         self._disk = PartitionDisk(
-            world.disk,
-            partition_dir(config.log_dir),
-            self._tell,
-            self._outputs,
-            self._tracer.opened,
+            world.disk, partition_dir(config.log_dir), self._tell, self._outputs
         )
         self._java: Any = stack.release.replica(settings, identity, java_disk(self._disk))
         self._fatal = on_fatal

@@ -65,7 +65,7 @@ def test_an_exception_that_ends_a_controller_is_known_and_stays_red() -> None:
 
 
 @pytest.mark.parametrize(("version", "known"), [("3.3.2", True), ("3.7.2", False)])
-def test_a_snapshot_that_may_be_lost_is_known_before_3_6(version: str, known: bool) -> None:
+def test_a_snapshot_that_may_be_lost_is_known_before_3_5_2(version: str, known: bool) -> None:
     name = "00000000000000000022-0000000001.checkpoint"
     told = [
         Anomaly("S35", "n2 said that its snapshot at 22 is on disk (n2 seq 9): a loss of power"),

@@ -22,8 +22,8 @@ def memory() -> MemoryDisk:
 def disk_of(
     memory: MemoryDisk, told: list[bytes] | None = None, released: list[bytes] | None = None
 ) -> PartitionDisk:
-    tell, release = (([] if each is None else each).append for each in (told, released))
-    return PartitionDisk(memory, FOLDER, tell, release, lambda: None)
+    takers = [([] if each is None else each).append for each in (told, released)]
+    return PartitionDisk(memory, FOLDER, *takers)
 
 
 def test_events_are_told_before_the_disk_changes(memory: MemoryDisk) -> None:

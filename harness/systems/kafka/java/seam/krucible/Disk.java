@@ -23,9 +23,6 @@ public interface Disk {
     /** Write at the end of a file. */
     void append(String told, String path, byte[] data) throws IOException;
 
-    /** The process has read what it starts from, and changes the disk from now on. */
-    void opened();
-
     /** Drop everything from a size on. */
     void truncate(String told, String path, long size) throws IOException;
 

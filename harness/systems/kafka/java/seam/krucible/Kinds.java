@@ -33,7 +33,6 @@ public final class Kinds {
     public static final byte RENAME = 44; // source, 0, target
     public static final byte UNLINK = 45; // path
     public static final byte FSYNC_NAMES = 46;
-    public static final byte OPENED = 47; // changes nothing: the process has read what it starts from
 
     private Kinds() {
     }

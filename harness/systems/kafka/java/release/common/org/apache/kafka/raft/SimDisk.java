@@ -81,15 +81,6 @@ final class SimDisk implements Disk {
     }
 
     @Override
-    public void opened() {
-        if (putsOff) {
-            putOff(Kinds.OPENED, "", 0, NOTHING);
-        } else {
-            disk.opened();
-        }
-    }
-
-    @Override
     public void create(String told, String path) throws IOException {
         if (putsOff) {
             putOff(Kinds.CREATE, told, 0, utf8(path));

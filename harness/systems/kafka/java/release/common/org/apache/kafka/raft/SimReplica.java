@@ -106,12 +106,9 @@ public final class SimReplica implements Replica, TraceTeller.Node {
             SimElections store = SimStorage.elections(this);
             Optional<ElectionState> found = store.read();
             long flushed = log.flushed();
-            disk.opened();
-            events.hold();
+            events.beginWith(() -> teller.start(found, flushed));
             join(store);
-            int held = events.length();
-            teller.start(found, flushed);
-            events.release(held);
+            events.begin();
             run();
         });
     }
@@ -170,6 +167,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
             out.clear();
         } catch (Throwable e) {
             isOver = true;
+            events.beginWith(null); // who fails before it knows what it starts from tells nothing of it
             StringWriter text = new StringWriter();
             e.printStackTrace(new PrintWriter(text));
             put(Kinds.FATAL, 0, 0, 0, (short) 0, text.toString().getBytes(StandardCharsets.UTF_8));

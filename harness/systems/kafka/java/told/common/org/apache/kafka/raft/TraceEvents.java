@@ -13,10 +13,11 @@ import org.apache.kafka.common.Uuid;
 class TraceEvents {
     private final StringBuilder out = new StringBuilder(256);
     private boolean first;
-    private boolean isHeld; // until the first event is told, which is known last
+    private Runnable beginning; // tells the first event, if that is still to come
 
     /** Begin an event of an epoch. */
     TraceEvents event(int epoch, String type) {
+        begin();
         out.append(",\"ep\":").append(epoch).append(",\"t\":\"").append(type).append('"');
         return this;
     }
@@ -110,25 +111,23 @@ class TraceEvents {
         out.append("}\n");
     }
 
-    /** Keep all events back. */
-    void hold() {
-        isHeld = true;
+    /** Have an event told in front of all others, and before the disk changes: no earlier, as more is known then. */
+    void beginWith(Runnable event) {
+        beginning = event;
     }
 
-    /** Let them go, behind the event that was told last. */
-    void release(int held) {
-        String last = out.substring(held);
-        out.setLength(held);
-        out.insert(0, last);
-        isHeld = false;
-    }
-
-    int length() {
-        return out.length();
+    /** Tell that event, if it is still to come. */
+    void begin() {
+        if (beginning != null) {
+            Runnable event = beginning;
+            beginning = null;
+            event.run();
+        }
     }
 
     String take() {
-        if (isHeld || out.length() == 0) {
+        begin();
+        if (out.length() == 0) {
             return "";
         }
         String told = out.toString();
