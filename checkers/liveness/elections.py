@@ -7,7 +7,7 @@ timeouts before they stand again. Source: KAFKA-18345.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from checkers.liveness.calm import Calm
@@ -22,8 +22,10 @@ IN_VAIN_MAX: Final = 3
 Events = Mapping[str, Sequence[Event]]
 
 
-def futile_elections(history: History, events: Events) -> tuple[int, list[Anomaly]]:
-    """Epochs in a row in which voters stood and nobody won, while nodes crashed at most.
+def futile_elections(
+    history: History, events: Events, voters: Collection[str]
+) -> tuple[int, list[Anomaly]]:
+    """Epochs in a row in which voters stood and nobody won, while a minority was down at most.
 
     Returns:
         How many epochs with a candidate were looked at, and what was found.
@@ -39,13 +41,20 @@ def futile_elections(history: History, events: Events) -> tuple[int, list[Anomal
         new_crash = calm.crashed(since_ns, began_ns) or any(
             since_ns < at_ns <= began_ns for at_ns in starts
         )
-        if epoch in won or new_crash or not calm.covers(since_ns, began_ns):
+        up = len(set(voters) - calm.down(since_ns, began_ns))
+        if epoch in won or new_crash or not calm.covers(since_ns, began_ns) or _too_few(up, voters):
             in_vain.clear()
-        if epoch not in won and calm.covers(began_ns, began_ns):
+        up = len(set(voters) - calm.down(began_ns, began_ns))
+        if epoch not in won and calm.covers(began_ns, began_ns) and not _too_few(up, voters):
             in_vain.append(epoch)
         if len(in_vain) == IN_VAIN_MAX + 1:
             anomalies.append(_lockstep([stood[each] for each in in_vain]))
     return len(stood), anomalies
+
+
+def _too_few(up: int, voters: Collection[str]) -> bool:
+    """Tell whether so many voters cannot elect anybody."""
+    return 2 * up <= len(voters)
 
 
 def _candidacies(events: Events) -> tuple[dict[int, list[Event]], set[int]]:

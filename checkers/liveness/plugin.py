@@ -42,6 +42,8 @@ UNFENCED_WITHIN_NS = 2_000_000_000
 ANSWERED_WITHIN_NS = 2_000_000_000  # an op of a client; some ms are usual
 NOT_CONTROLLER = "not-controller"  # the error of an op
 ELECTION_SETTING = "controller.quorum.election.timeout.ms"
+BACKOFF_SETTING = "controller.quorum.election.backoff.max.ms"
+BACKOFF_MS = 1000  # where that is not set
 QUORUM_SETTING = "krucible.quorum"
 SNAPSHOT_SETTING = "metadata.log.max.record.bytes.between.snapshots"
 BATCH_BYTES_MIN = 61  # the header of a batch
@@ -109,7 +111,7 @@ def liveness(run: RunData) -> CheckResult:
         return CheckResult(NAME, Valid.UNKNOWN, reason="the run never came to its recovery")
     end = recovery.result
     rare = {n: [e for e in of if e["t"] in _RARE] for n, of in run.events.items()}
-    elections, futile = futile_elections(run.history, rare)
+    elections, futile = futile_elections(run.history, rare, run.voters)
     fetches, unanswered = unanswered_fetches(run.history, run.events)
     stops, late_stops = late_shutdowns(run.history, rare, run.spec.settings)
     checked = {"L1": 1, "L2": 1, "L9": elections, "L13": fetches}
@@ -161,7 +163,8 @@ def _elections(run: RunData) -> tuple[int, list[Anomaly]]:
     if ELECTION_SETTING not in settings or settings.get(QUORUM_SETTING) == "dynamic":
         return 0, []
     voters = {name: run.events.get(name, ()) for name in run.voters}
-    return stuck_elections(run.history, voters, int(settings[ELECTION_SETTING]))
+    backoff_ms = int(settings.get(BACKOFF_SETTING, BACKOFF_MS))
+    return stuck_elections(run.history, voters, int(settings[ELECTION_SETTING]), backoff_ms)
 
 
 def _names(run: RunData) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 Whoever has no leader goes on within twice the election timeout: an unattached voter stands, a
 prospective or candidate wins or gives up, a resigned leader leaves its epoch. Only a vote that it
-gives buys an unattached voter more time, not one that it refuses. Source: KIP-595, KIP-996.
+gives buys an unattached voter more time, not one that it refuses. A candidate of Kafka before 4.0
+then backs off, and says so when it stands again. Source: KIP-595, KIP-996.
 """
 
 from __future__ import annotations
@@ -15,14 +16,18 @@ from checkers.replay.trace import Event
 from harness.history.ops import History
 from harness.verdict import Anomaly
 
-SLACK_NS: Final = 300_000_000
+MS: Final = 1_000_000  # in ns
+SLACK_NS: Final = 300 * MS
 # Families that stop no process, no clock and no disk: timers go by these alone.
 HARMLESS: Final = frozenset({"kill", "power", "partition", "packets", "membership"})
 _TIMED: Final = frozenset({"unattached", "prospective", "candidate", "resigned"})
 
 
 def stuck_elections(
-    history: History, voters: Mapping[str, Sequence[Event]], election_timeout_ms: int
+    history: History,
+    voters: Mapping[str, Sequence[Event]],
+    election_timeout_ms: int,
+    backoff_max_ms: int,
 ) -> tuple[int, list[Anomaly]]:
     """Voters that stayed for too long in a role that an election timer ends.
 
@@ -30,12 +35,13 @@ def stuck_elections(
         history: Of the run; tells when clocks, disks and processes were as they should be.
         voters: The events of the nodes that are voters from first to last.
         election_timeout_ms: T of ``T + uniform[0, T)``.
+        backoff_max_ms: How long a candidate may back off: so long a silent one may have.
 
     Returns:
         How many stays were looked at, and the first that was too long of each node.
     """
     calm = Calm.of(history, HARMLESS)
-    limit_ns = 2 * election_timeout_ms * 1_000_000 + SLACK_NS
+    limit_ns = 2 * election_timeout_ms * MS + SLACK_NS
     checked, found = 0, list[Anomaly]()
     for events in voters.values():
         for entered, until in _stays(events):
@@ -43,7 +49,7 @@ def stuck_elections(
             if not calm.covers(begin_ns, min(end_ns, begin_ns + limit_ns)):
                 continue
             checked += 1
-            if end_ns > begin_ns + limit_ns:
+            if end_ns > begin_ns + limit_ns + _backoff_ms(entered, until, backoff_max_ms) * MS:
                 found.append(_stuck(entered, until, end_ns - begin_ns, election_timeout_ms))
                 break
     return checked, found
@@ -67,6 +73,14 @@ def _stays(events: Sequence[Event]) -> Iterator[tuple[Event, Event]]:
         last = event
     if entered is not None and last is not None:
         yield entered, last
+
+
+def _backoff_ms(entered: Event, until: Event, backoff_max_ms: int) -> int:
+    """Tell for how long a candidate backed off, or may have: only who stands again says it."""
+    if entered.get("to") != "candidate":
+        return 0
+    again = until["t"] == "role" and until["to"] in {"candidate", "prospective"}
+    return int(until.get("backoff_ms", 0)) if again else backoff_max_ms
 
 
 def _stuck(entered: Event, until: Event, stay_ns: int, election_timeout_ms: int) -> Anomaly:

@@ -89,6 +89,7 @@ CLAIMS_EARLY: Final = Known(
 NAMED_TOO_EARLY: Final = tuple(
     Known(invariant, told, "docs/kafka.md, a snapshot before 3.5.2 is named too early")
     for invariant, told in (
+        ("S23", "'s disk is not whole: "),  # after a loss of power
         ("S35", " said that its snapshot at "),
         ("S36", ".checkpoint of "),
     )

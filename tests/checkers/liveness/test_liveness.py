@@ -54,12 +54,14 @@ class Run:
         """Of a client, or of the nemesis."""
         self.ops.append(Op(0, round(at_s * S), process, type_, **fields))
 
-    def fault(self, nemesis: str, begin_s: float, end_s: float) -> None:
+    def fault(self, nemesis: str, begin_s: float, end_s: float, *targets: str) -> None:
         """A fault begins and is healed."""
         for at_s, f in ((begin_s, "inject"), (end_s, "heal")):
             value = {"id": begin_s, "nemesis": nemesis}
             self.op(at_s, "info", NEMESIS, f=f, value=value)
-            result: dict[str, Any] = {"outcome": "installed"} if f == "inject" else {"evidence": {}}
+            result: dict[str, Any] = {"evidence": {}}
+            if f == "inject":
+                result = {"outcome": "installed", "targets": list(targets)}
             self.op(at_s + 0.1, "info", NEMESIS, f=f, value={**value, **result})
 
     def judged(self) -> CheckResult:
@@ -331,6 +333,23 @@ def test_candidates_in_lock_step(run: Run, times: int, found: bool) -> None:
         assert "epoch 4: n2, n3; epoch 5: n2, n3" in run.found()["L9"]
 
 
+@pytest.mark.parametrize(
+    ("down", "found"),
+    [
+        (["n1"], True),
+        pytest.param(["n1", "n3"], False, id="a majority is down"),
+        pytest.param(["n1", "n4"], True, id="a voter and a broker are"),
+    ],
+)
+def test_elections_are_in_vain_while_a_majority_is_down(
+    run: Run, down: list[str], found: bool
+) -> None:
+    for place, node in enumerate(down):
+        run.fault("kill", 2 + place / 10, 8 + place / 10, node)
+    stand(run, range(4, 4 + IN_VAIN_MAX + 1))
+    assert ("L9" in run.found()) is found
+
+
 def test_an_election_that_is_won_ends_the_row(run: Run) -> None:
     stand(run, range(4, 10))
     run.tell("n2", 4.1, "elected", ep=6, es=1)
@@ -411,9 +430,10 @@ def test_who_dies_answers_nobody(run: Run) -> None:
 # --------------------------------------------------------------------------- L7, of the whole run
 
 
-def elect(run: Run, *, until_s: float) -> dict[str, str]:
+def elect(run: Run, *, until_s: float, since_s: float | None = 3) -> dict[str, str]:
     """n3 is unattached from 3 s on; timers end within a second."""
-    run.tell("n3", 3, "role", to="unattached", leader=None, why="test")
+    if since_s is not None:
+        run.tell("n3", since_s, "role", to="unattached", leader=None, why="test")
     run.tell("n3", until_s, "role", to="follower", leader=1, why="test")
     spec = RunSpec(1, settings={ELECTION_SETTING: "500"})
     return {a.invariant: a.message for a in liveness(replace(run.data(), spec=spec)).anomalies}
@@ -436,6 +456,21 @@ def test_a_timer_goes_on_unless_its_process_or_clock_is_stopped(
 ) -> None:
     run.fault(nemesis, 3.5, 6)
     assert ("L7" in elect(run, until_s=7)) is stuck
+
+
+@pytest.mark.parametrize(
+    ("end", "stuck"),
+    [
+        pytest.param({"to": "candidate", "backoff_ms": 600}, False, id="it says so"),
+        pytest.param({"to": "candidate", "backoff_ms": 100}, True, id="not for that long"),
+        pytest.param({"to": "prospective"}, True, id="it does not back off"),
+        pytest.param({"to": "follower"}, False, id="it may have, when it heard of a leader"),
+    ],
+)
+def test_a_candidate_may_back_off(run: Run, end: dict[str, Any], stuck: bool) -> None:
+    run.tell("n3", 3, "role", to="candidate", leader=None, why="test")
+    run.tell("n3", 4.8, "role", leader=None, why="test", **end)
+    assert ("L7" in elect(run, until_s=4.9, since_s=None)) is stuck
 
 
 def test_the_dead_are_not_stuck(run: Run) -> None:
