@@ -173,7 +173,9 @@ def test_a_node_of_ours_is_of_one_quorum_with_kafkas(
 ) -> None:
     fetched(release)
     mixture = ("--kafka-version", release, "--set", "krucible.system.n2=kraft")
-    faults = ("--nemesis", "kill,partition-isolate-leader")
+    # With more changes of the voters Kafka's miss some: docs/findings.md, a truncated voter.
+    rate = () if workload == "membership" else ("--rate", 40)
+    faults = ("--nemesis", "kill,partition-isolate-leader", *rate)
     for told in twice(tmp_path, *mixture, *faults, "--workload", workload):
         assert told["system"] == "valid", told["anomalies"]
         assert told["versions"]["krucible of n2"]
@@ -187,6 +189,15 @@ def test_a_node_of_ours_is_of_one_quorum_with_kafkas(
         assert is_ours == (path.stem == "n2")
         assert any(event["t"] == "durable" for event in events), path
     assert len(led) > 1
+
+
+def test_reads_beside_nodes_of_ours_wait_for_a_barrier(tmp_path: Path) -> None:
+    """Kafka's controllers answer none: from their images they would tell what is old."""
+    fetched(DEFAULT)
+    argv = [sys.executable, "-m", "krucible", "sim", "--system", "kafka", "--seed", "12", "--json"]
+    argv += ["--set", "krucible.system.n2=kraft", "--go-on", "--store", str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
 
 
 @pytest.mark.parametrize(

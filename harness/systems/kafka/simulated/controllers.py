@@ -27,23 +27,31 @@ NATIVE: Final = frozenset(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.UPDATE_FEATURES,
         ApiKey.ALTER_PARTITION,
-        ApiKey.DESCRIBE_CONFIGS,
     }
 )
-OF_BROKERS: Final = frozenset({ApiKey.DESCRIBE_CONFIGS, ApiKey.METADATA})  # from their own image
+# From the node's own image.
+OF_IMAGES: Final = frozenset({ApiKey.DESCRIBE_CONFIGS})
+OF_BROKERS: Final = frozenset({ApiKey.METADATA})
 
 
 class Controllers:
-    """One node's; see ``StateMachine``."""
+    """One node's; see ``StateMachine``.
+
+    Args:
+        process: The node's.
+        is_shown: Whether it answers reads from its image. It does not beside nodes of ours, whose
+            reads wait for a barrier: who asks either is promised the same.
+    """
 
     kind: Final = "controller"
     apis: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.DESCRIBE_CLUSTER})
 
-    def __init__(self, process: KafkaProcess) -> None:
+    def __init__(self, process: KafkaProcess, *, is_shown: bool) -> None:
         self._process = process
         self._leader: int | None = None
         is_controller = "controller" in process.config.roles
-        self.native = NATIVE if is_controller else OF_BROKERS
+        native = NATIVE if is_controller else OF_BROKERS
+        self.native = native | OF_IMAGES if is_shown else native
 
     def committed(self, end: int, epoch: int, size: int, values: list[bytes]) -> None:
         """Java applies records."""

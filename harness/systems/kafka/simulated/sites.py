@@ -89,10 +89,12 @@ def _program(spec: RunSpec, folders: Folders | None, settings: Mapping[str, str]
     release = _release(spec, f"n{config.node_id}", settings.get(INSTALLED))
     known = {k: v for k, v in settings.items() if not k.startswith(OURS)}
     seed = seeds.split(spec.seed, "node", config.node_id, *spec.lucky())
-    is_alone = spec.workload in OF_RAFT_ALONE and not nodes_of_ours(spec.settings)
-    machine = Registers if is_alone else Controllers
+    is_mixed = bool(nodes_of_ours(spec.settings))
+    is_alone = spec.workload in OF_RAFT_ALONE and not is_mixed
+    machine = Registers if is_alone else partial(Controllers, is_shown=not is_mixed)
+    kind = Registers.kind if is_alone else Controllers.kind
     controllers, level = range(1, spec.voters + 1), metadata_version(spec)
-    stack = Stack(loaded(release), machine.kind, machine, controllers, level, folders)
+    stack = Stack(loaded(release), kind, machine, controllers, level, folders)
     begin = partial(KafkaProcess, stack, config, known, seed)
     return Program(config.node_id, settings.get(FSYNC_SETTING) != "false", begin)
 
