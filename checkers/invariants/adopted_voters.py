@@ -69,17 +69,21 @@ class VotersOnceAppended(Invariant):
     def _judge(
         self, event: Event, replica: Replica, offset: int, append: Event
     ) -> Iterable[Anomaly]:
-        del self._due[replica.id]
         self.checked += 1
-        if not replica.known or not replica.sets.in_force or replica.sets.offset >= offset:
+        before = replica.sets.offset
+        if not replica.known or not replica.sets.in_force or before >= offset:
             return ()
-        what = {"fetch_tx": "fetches", "votereq": "asks for votes", "elected": "leads"}[event["t"]]
-        return [
-            self._anomaly(
-                f"{replica.id} {what} ({label(event)}) with the voters of offset"
-                f" {replica.sets.offset}, though its log has others at {offset} ({label(append)})",
-                append,
-                event,
-                offset=offset,
+        if not self._once((replica.id, offset, event["t"])):
+            return ()
+        if event["t"] == "elected":
+            told = (
+                f"{replica.id} is elected ({label(event)}) by the voters of offset {before},"
+                f" and those of {offset} are in its log ({label(append)})"
             )
-        ]
+        else:
+            does = "fetches" if event["t"] == "fetch_tx" else "asks for votes"
+            told = (
+                f"{replica.id} {does} ({label(event)}) with the voters of offset {before},"
+                f" though its log has others at {offset} ({label(append)})"
+            )
+        return [self._anomaly(told, append, event, offset=offset)]

@@ -38,7 +38,6 @@ def judged(trace: Trace) -> tuple[list[str], int]:
     [
         (lambda trace: trace.fetch(2, 1), "n2 fetches"),
         (lambda trace: trace.emit(2, "votereq", pre=False, to=1), "n2 asks for votes"),
-        (lambda trace: trace.elect(2, 2), "n2 "),
     ],
 )
 def test_who_has_a_set_in_its_log_goes_by_it_before_it_asks(
@@ -50,6 +49,28 @@ def test_who_has_a_set_in_its_log_goes_by_it_before_it_asks(
     (message,), _ = judged(trace)
     assert message.startswith(told)
     assert f"though its log has others at {batch.base}" in message
+
+
+def test_who_is_elected_by_a_set_of_before_is_told_apart() -> None:
+    """It may lead with the votes of a minority."""
+    trace, batch = changed()
+    miss(trace, batch)
+    trace.elect(2, 2)
+    messages, _ = judged(trace)
+    assert [message.split(" (")[0] for message in messages] == [
+        "n2 asks for votes",
+        "n2 is elected",
+    ]
+    assert f"and those of {batch.base} are in its log" in messages[1]
+
+
+def test_it_is_told_once() -> None:
+    trace, batch = changed()
+    miss(trace, batch)
+    trace.fetch(2, 1)
+    trace.fetch(2, 1)
+    messages, checked = judged(trace)
+    assert (len(messages), checked) == (1, 2)
 
 
 def test_who_goes_by_it_at_once_may_ask() -> None:

@@ -64,6 +64,19 @@ def test_an_exception_that_ends_a_controller_is_known_and_stays_red() -> None:
     assert not any(each.excuses(a) for each in known for a in (removed, forgot))
 
 
+def test_a_missed_change_of_the_voters_is_known_until_somebody_is_elected_by_it() -> None:
+    known = known_of([Release("4.3.1")])
+    why = "though its log has others at 148 (n3 seq 3137)"
+    missed = Anomaly("S28", f"n3 fetches (n3 seq 3141) with the voters of offset 120, {why}")
+    led = Anomaly(
+        "S28",
+        "n3 is elected (n3 seq 3190) by the voters of offset 120, and those of 148 are in its log"
+        " (n3 seq 3137)",
+    )
+    assert any(each.excuses(missed) for each in known)
+    assert not any(each.covers(led) for each in known)
+
+
 @pytest.mark.parametrize(("version", "known"), [("3.3.2", True), ("3.7.2", False)])
 def test_a_snapshot_that_may_be_lost_is_known_before_3_5_2(version: str, known: bool) -> None:
     name = "00000000000000000022-0000000001.checkpoint"
