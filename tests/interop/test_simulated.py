@@ -277,7 +277,7 @@ def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -
         ("before-the-flush-simulated", "C11"),
         ("forgotten-bytes", "L11"),
         ("unflushed-restart", "S16"),
-        ("missed-voters", "S27"),
+        ("missed-voters", "S17"),
     ],
 )
 @pytest.mark.parametrize("release", [DEFAULT, pytest.param(NEWEST, marks=pytest.mark.long)])
