@@ -37,7 +37,7 @@ class Haste(Invariant):
 
     A candidate begins anew, and who resigned goes on, after an election timeout at the least;
     judged where the settings tell the timeouts. A follower whose leader has resigned does not wait
-    so long: that is for L9 elsewhere.
+    so long, nor does a candidate of Kafka up to 4.0 that has lost: that is for L9 elsewhere.
     """
 
     name: ClassVar[str] = "L9"
@@ -86,7 +86,7 @@ class Haste(Invariant):
         to, epoch = event["to"], wait.since["ep"]
         by_timer = {
             "follower": to in ("prospective", "candidate"),
-            "candidate": to == "prospective",
+            "candidate": to == "prospective" and "backoff_ms" not in event,
             "resigned": to == "unattached" and event["ep"] == epoch + 1 and "by" in event,
         }[wait.role]
         if not by_timer or (wait.role == "resigned" and event["by"] is not None):

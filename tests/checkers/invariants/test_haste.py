@@ -45,6 +45,19 @@ def test_a_record_of_the_leader_begins_the_wait_anew() -> None:
     assert found.events[0]["t"] == "append"
 
 
+@pytest.mark.parametrize(("lost", "hasty"), [({"backoff_ms": 50}, False), ({}, True)])
+def test_a_candidate_that_lost_may_wait_by_its_backoff_instead(
+    lost: dict[str, int], hasty: bool
+) -> None:
+    """As Kafka's do up to 4.0: the backoff is random, from 0 on."""
+    trace = led()
+    trace.role(2, "candidate", by=None)
+    trace.now_ns += 50 * MS
+    trace.role(2, "prospective", by=None, **lost)
+    found = [each for each in judged(trace) if "candidate of" in each.message]
+    assert bool(found) is hasty
+
+
 def test_who_is_told_that_the_reign_ends_stands_as_it_is_told() -> None:
     trace = led()
     trace.emit(2, "rpc_ok", api="EndQuorumEpoch", peer=1, req_ep=1)
