@@ -278,6 +278,7 @@ def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -
         ("forgotten-bytes", "L11"),
         ("unflushed-restart", "S16"),
         ("missed-voters", "S17"),
+        ("split-brain", "S9"),
     ],
 )
 @pytest.mark.parametrize("release", [DEFAULT, pytest.param(NEWEST, marks=pytest.mark.long)])
