@@ -18,8 +18,7 @@ from typing import Any
 from harness.agent.firewall import Refused
 
 MARK_VARIABLE = "KRUCIBLE_SSH_MARK"
-# A process in the middle of an fsync takes no signal until the disk is done with that.
-_GONE_TIMEOUT_S = 20.0
+_GONE_TIMEOUT_S = 5.0
 _PR_SET_PDEATHSIG = 1
 
 

@@ -59,10 +59,14 @@ def last_read(ops: list[Line]) -> Line:
 
 
 def stale(ops: list[Line]) -> None:
-    """The last read shows the first value that was written there."""
-    read = last_read(ops)
-    writes = (op for op in ops if op["f"] == "write" and op["type"] == "ok")
-    read["value"] = next(op["value"] for op in writes if op["key"] == read["key"])
+    """The last read shows the first value that was read there.
+
+    Not the first that was written: if another is committed with it at once, nobody ever sees it.
+    """
+    last = last_read(ops)
+    reads = (op for op in ops if op["f"] == "local-read" and op["type"] == "ok")
+    of_key = (op["value"] for op in reads if op["key"] == last["key"])
+    last["value"] = next(value for value in of_key if value not in (None, last["value"]))
 
 
 def rolled_back(ops: list[Line]) -> None:
