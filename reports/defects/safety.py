@@ -336,6 +336,22 @@ SAFETY: Final = (
         "It did so at high watermark {hwm}",
     ),
     rule(
+        "S28",
+        rf"(?P<node>{N}) (?P<does>fetches|asks for votes).*? with the voters of offset"
+        r" (?P<before>\S+), though its log has others at (?P<offset>\d+)",
+        "{node} {does} by the voters of offset {before}; its log has newer ones",
+        "{node} goes by those of offset {offset} as soon as they are in its log",
+        "It went by those of offset {before}",
+    ),
+    rule(
+        "S28",
+        rf"(?P<node>{N}) is elected.*? by the voters of offset (?P<before>\S+), and those of"
+        r" (?P<offset>\d+) are in its log",
+        "{node} was elected by the voters of offset {before}, not by those of its log",
+        "A majority of the voters of offset {offset}: these are in its log",
+        "It counted those of offset {before}",
+    ),
+    rule(
         "S29",
         rf"(?P<node>{N}) counted (?P<who>\[.*?\]) as those that keep it leader, but (?P<why>.*)",
         "{node} counted {who} as the voters that keep it leader, and had no majority",

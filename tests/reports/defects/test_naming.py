@@ -101,6 +101,27 @@ def test_a_vote_that_was_given_twice() -> None:
     )
 
 
+def test_a_voter_set_that_was_missed() -> None:
+    missed = (
+        "n3 fetches (n3 seq 41) with the voters of offset 12, though its log has others at 14"
+        " (n3 seq 37)"
+    )
+    assert defect("S28", missed, {}) == Defect(
+        "n3 fetches by the voters of offset 12; its log has newer ones",
+        "n3 goes by those of offset 14 as soon as they are in its log",
+        "It went by those of offset 12",
+    )
+    led = (
+        "n3 is elected (n3 seq 50) by the voters of offset 12, and those of 14 are in its log"
+        " (n3 seq 37)"
+    )
+    assert defect("S28", led, {}) == Defect(
+        "n3 was elected by the voters of offset 12, not by those of its log",
+        "A majority of the voters of offset 14: these are in its log",
+        "It counted those of offset 12",
+    )
+
+
 def test_ops_that_contradict_are_named_with_their_values() -> None:
     read = {"op": 8, "what": "read -> 17"}
     core = [{"op": 2, "what": "write 17"}, {"op": 5, "what": "write 18"}, read]
