@@ -1,6 +1,6 @@
-"""S28: a node goes by a voter set as soon as it has that in its log, and not when it pleases.
+"""S28: a node goes by a voter set as soon as its log has it.
 
-Which batches hold a set is known from whoever went by one: mostly the leader, which wrote it.
+The first node that goes by a set tells in which batch that is: mostly the leader, which wrote it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from checkers.replay.world import Batch, Replica, World
 from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
-# By which a node shows that it is done with what it has appended: it asks, or it counts.
+# A node that does one of these is done with what it has appended.
 _ACTS = frozenset({"fetch_tx", "votereq", "elected"})
 
 

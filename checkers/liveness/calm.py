@@ -19,19 +19,19 @@ GRACE_NS: Final = 1_000_000_000  # for what a healed link has held back to be ov
 class Calm:
     """The rest of a run; ``crashes`` are the times of the faults that do not count, in order.
 
-    ``ended`` has each stretch in which one of those had some nodes down, or whatever else it does.
+    ``struck`` tells of each of those when it began, when it was healed, and whom it struck.
     """
 
     disturbed: tuple[tuple[int, float], ...]
     crashes: tuple[int, ...]
-    ended: tuple[tuple[int, float, frozenset[str]], ...]
+    struck: tuple[tuple[int, float, frozenset[str]], ...]
 
     @classmethod
     def of(cls, history: History, families: Collection[str] = CRASHES) -> Calm:
         """Tell when no fault was at work but those of ``families``."""
         disturbed: dict[object, tuple[int, float]] = {}
         crashes: list[int] = []
-        ended: dict[object, tuple[int, float, frozenset[str]]] = {}
+        struck: dict[object, tuple[int, float, frozenset[str]]] = {}
         for op in history.nemesis():
             value = op.value
             if op.f not in ("inject", "heal") or not isinstance(value, Mapping):
@@ -39,24 +39,24 @@ class Calm:
             if _family(str(value.get("nemesis"))) in families:
                 crashes.append(op.time_ns)
                 fault = value.get("id")
-                began, _, nodes = ended.get(fault, (op.time_ns, inf, frozenset()))
+                began, _, nodes = struck.get(fault, (op.time_ns, inf, frozenset()))
                 over = op.time_ns if op.f == "heal" and "evidence" in value else inf
-                ended[fault] = began, over, nodes | frozenset(value.get("targets", ()))
+                struck[fault] = began, over, nodes | frozenset(value.get("targets", ()))
                 continue
             began, _ = disturbed.get(value.get("id"), (op.time_ns, inf))
             over = value.get("outcome") == "skipped" or (op.f == "heal" and "evidence" in value)
             disturbed[value.get("id")] = began, op.time_ns + GRACE_NS if over else inf
-        down = tuple(each for each in ended.values() if each[2])
-        return cls(tuple(sorted(disturbed.values())), tuple(crashes), down)
+        return cls(tuple(sorted(disturbed.values())), tuple(crashes), tuple(struck.values()))
 
     def covers(self, begin_ns: int, end_ns: int) -> bool:
         """Tell whether all of that stretch was calm."""
         return all(end_ns < began or begin_ns > ended for began, ended in self.disturbed)
 
     def down(self, begin_ns: int, end_ns: int) -> frozenset[str]:
-        """Name the nodes that a fault that does not count had as its targets in that stretch."""
-        those = (nodes for began, over, nodes in self.ended if began <= end_ns and begin_ns <= over)
-        return frozenset().union(*those)
+        """Name the nodes that were struck by a fault that does not count, in that stretch."""
+        return frozenset[str]().union(
+            *(nodes for began, over, nodes in self.struck if began <= end_ns and begin_ns <= over)
+        )
 
     def crashed(self, begin_ns: int, end_ns: int) -> bool:
         """Tell whether a fault that does not count began or ended in that stretch."""

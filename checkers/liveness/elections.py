@@ -41,20 +41,19 @@ def futile_elections(
         new_crash = calm.crashed(since_ns, began_ns) or any(
             since_ns < at_ns <= began_ns for at_ns in starts
         )
-        up = len(set(voters) - calm.down(since_ns, began_ns))
-        if epoch in won or new_crash or not calm.covers(since_ns, began_ns) or _too_few(up, voters):
+        if epoch in won or new_crash or not _could_elect(voters, calm, since_ns, began_ns):
             in_vain.clear()
-        up = len(set(voters) - calm.down(began_ns, began_ns))
-        if epoch not in won and calm.covers(began_ns, began_ns) and not _too_few(up, voters):
+        if epoch not in won and _could_elect(voters, calm, began_ns, began_ns):
             in_vain.append(epoch)
         if len(in_vain) == IN_VAIN_MAX + 1:
             anomalies.append(_lockstep([stood[each] for each in in_vain]))
     return len(stood), anomalies
 
 
-def _too_few(up: int, voters: Collection[str]) -> bool:
-    """Tell whether so many voters cannot elect anybody."""
-    return 2 * up <= len(voters)
+def _could_elect(voters: Collection[str], calm: Calm, begin_ns: int, end_ns: int) -> bool:
+    """Tell whether a majority was up in all of that stretch, and nothing else was wrong."""
+    up = set(voters) - calm.down(begin_ns, end_ns)
+    return 2 * len(up) > len(voters) and calm.covers(begin_ns, end_ns)
 
 
 def _candidacies(events: Events) -> tuple[dict[int, list[Event]], set[int]]:

@@ -13,7 +13,6 @@ from typing import TypeVar
 
 import pytest
 
-from harness.kafka.quorum import QuorumView, ask
 from harness.spec import RunSpec
 from harness.systems.kafka.distribution import KafkaDist
 from harness.systems.kafka.releases import DEFAULT, KNOWN, VERSION
@@ -32,15 +31,9 @@ async def until(find: Callable[[], Awaitable[T | None]]) -> T:
     return found
 
 
-async def look(scene: LiveScene, node: str) -> QuorumView | None:
-    """What a node says of the quorum that it leads; None: it does not lead."""
-    where = scene.system.cluster()
-    return await ask(where.addresses[node], where.network, timeout_s=2.0)
-
-
 async def leader_of(scene: LiveScene, nodes: list[str]) -> str | None:
-    """Which of some nodes leads."""
-    views = [(node, await look(scene, node)) for node in nodes]
+    """Find which of some nodes leads; None when none of them does."""
+    views = [(node, await scene.look(node)) for node in nodes]
     return next((node for node, view in views if view is not None), None)
 
 
@@ -88,7 +81,7 @@ def test_a_confirmed_removal_is_undone_by_a_leader_that_has_missed_it(
         await scene.system.kill(new)
         await scene.system.kill(third)
         await scene.system.start(third)  # it follows nobody, and so it gives its vote
-        view = await until(lambda: look(scene, old))
+        view = await until(lambda: scene.look(old))
         assert sorted(f"n{key.id}" for key in view.voters) == sorted(scene.system.voters)
 
     play(tmp_path, main, spec, frozenset())

@@ -203,6 +203,13 @@ def test_settings_of_a_deleted_topic_stay_where_all_is_read_at_once(
     assert re.search(counted, done.out), done
 
 
+def test_a_lone_voter_tells_its_start_before_it_leads(played: Resident, tmp_path: Path) -> None:
+    """It is elected as it starts, in the same turn."""
+    alone = "--system kafka --nemesis none --workload register --voters 1 --observers 1"
+    done = played("sim", *alone.split(), "--time-limit", 3, "--json", "--store", tmp_path)
+    assert done.code == 0, done  # S31 is not broken
+
+
 def test_a_disk_that_lies_is_seen_while_the_power_is_on(played: Resident, tmp_path: Path) -> None:
     options = "--system kafka --nemesis none --workload register --voters 3 --observers 0"
     lies = ("--time-limit", 5, "--set", "krucible.fsync=false")

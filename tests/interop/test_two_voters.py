@@ -14,7 +14,6 @@ import pytest
 
 from harness.contracts.abilities import Change
 from harness.kafka import voters as kraft_voters
-from harness.kafka.quorum import QuorumView, ask
 from harness.spec import RunSpec
 from harness.systems.kafka.distribution import KafkaDist
 from node.core.messages import RemoveVoterRequest
@@ -33,11 +32,6 @@ SPEC = RunSpec(
 CHECK_QUORUM_MS = 3_000  # one and a half of Kafka's fetch timeout
 ELECTIONS = 5  # that are lost, of one to two seconds each
 _STANDS = re.compile(r"Completed transition to ProspectiveState")
-
-
-async def look(scene: LiveScene, node: str) -> QuorumView | None:
-    where = scene.system.cluster()
-    return await ask(where.addresses[node], where.network, timeout_s=2.0)
 
 
 async def remove(scene: LiveScene, leader: str) -> Change:
@@ -61,14 +55,14 @@ def test_a_removed_leader_leads_on_alone_and_once_it_has_failed_nobody_leads(
         await scene.env.net.cut(links)
         change = await remove(scene, leader)
         assert "REQUEST_TIMED_OUT" in change.detail
-        first = await look(scene, leader)
+        first = await scene.look(leader)
         assert first is not None
         assert [key.id for key in first.voters] == [scene.system.nodes.index(other) + 1]
         assert first.high_watermark is not None
         assert first.asked_ms is not None
         now_ms = first.asked_ms
         while now_ms < first.asked_ms + 2 * CHECK_QUORUM_MS:
-            now = await look(scene, leader)
+            now = await scene.look(leader)
             assert now is not None, "it leads without a majority: check quorum does not expire"
             assert (now.epoch, now.high_watermark) == (first.epoch, first.high_watermark)
             assert now.asked_ms is not None
@@ -78,8 +72,8 @@ def test_a_removed_leader_leads_on_alone_and_once_it_has_failed_nobody_leads(
         await scene.system.start(leader)
         lost = len(_STANDS.findall(scene.printed(other)))
         while len(_STANDS.findall(scene.printed(other))) < lost + ELECTIONS:
-            assert await look(scene, other) is None
-            assert await look(scene, leader) is None
+            assert await scene.look(other) is None
+            assert await scene.look(leader) is None
             await asyncio.sleep(0.1)
 
     play(tmp_path, main, SPEC, frozenset())

@@ -15,9 +15,8 @@ from harness.errors import EnvError
 from harness.healing.journal import Journal
 from harness.processes.procfs import GONE, ProcessId
 
-# A process in the middle of an fsync takes no signal until the disk is done with that.
-END_TIMEOUT_S: Final = 20.0
-STATE_TIMEOUT_S: Final = 20.0
+END_TIMEOUT_S: Final = 10.0
+STATE_TIMEOUT_S: Final = 5.0
 _POLL_S = 0.002
 _ENDED = (GONE, "Z")
 STOPPED: Final = "T"

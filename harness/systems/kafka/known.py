@@ -95,11 +95,11 @@ CLAIMS_EARLY: Final = Known(
 )
 # Before 3.5.2 a snapshot gets its name before its content is on the disk (KAFKA-15312).
 NAMED_TOO_EARLY: Final = tuple(
-    Known(invariant, told, "docs/kafka.md, a snapshot before 3.5.2 is named too early")
-    for invariant, told in (
-        ("S23", "'s disk is not whole: "),  # after a loss of power
-        ("S35", " said that its snapshot at "),
-        ("S36", ".checkpoint of "),
+    Known(invariant, told, "docs/kafka.md, a snapshot before 3.5.2 is named too early", faults)
+    for invariant, told, faults in (
+        ("S23", "'s disk is not whole: ", frozenset({"power"})),
+        ("S35", " said that its snapshot at ", frozenset[str]()),
+        ("S36", ".checkpoint of ", frozenset[str]()),
     )
 )
 # Before 4.0 who has a vote on disk begins unattached, though a newer release left a leader there.

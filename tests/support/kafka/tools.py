@@ -26,6 +26,9 @@ FEATURES = "org.apache.kafka.tools.FeatureCommand"
 # A tool that was told of no controller, since none has registered yet, asks nobody any more.
 TOLD_OF_NOBODY = "Timed out waiting for a node assignment"
 
+# A leader whose connection to the node that it is to add has just been closed gives up.
+NOT_REACHED = "API_VERSIONS returned an error BROKER_NOT_AVAILABLE"
+
 _TIMEOUT_S = 180
 _POLL_S = 0.1
 _NUMBER = re.compile(r"-?\d+")
@@ -88,14 +91,15 @@ class KafkaTools:
 
         With ``succeeds`` None any exit code is right. A controller that has not read yet which
         metadata.version is finalized is asked again, and so is one that no controller had
-        registered with. Raises subprocess.TimeoutExpired.
+        registered with, or that did not reach the node which it is to add. Raises
+        subprocess.TimeoutExpired.
         """
         toolbox, argv = toolbox_of(self.dist), list(map(str, arguments))
         deadline_s = time.monotonic() + timeout_s
         code, said = toolbox.run(main, argv, timeout_s)
         while (
             code != 0
-            and any(each in said for each in (TOO_EARLY, TOLD_OF_NOBODY))
+            and any(each in said for each in (TOO_EARLY, TOLD_OF_NOBODY, NOT_REACHED))
             and time.monotonic() < deadline_s
         ):
             time.sleep(_POLL_S)

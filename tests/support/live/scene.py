@@ -12,6 +12,7 @@ from typing import Any
 from harness import seeds
 from harness.contracts.hosts import Disks, Power
 from harness.healing.journal import Journal
+from harness.kafka.quorum import QuorumView, ask
 from harness.registry import environments, systems
 from harness.spec import RunSpec
 from harness.store.folder import Store
@@ -34,6 +35,11 @@ class LiveScene(Scenery):
         """What a node has told of a kind."""
         lines = (self.env.node_dir(node) / "events.jsonl").read_text().splitlines()
         return [e for e in map(json.loads, lines) if e["t"] == kind]
+
+    async def look(self, node: str) -> QuorumView | None:
+        """Ask a node to describe its quorum; None when it does not lead one."""
+        where = self.system.cluster()
+        return await ask(where.addresses[node], where.network, timeout_s=2.0)
 
     def open_entries(self, kind: str) -> list[str]:
         """The nodes that the journal has open entries of a kind for."""

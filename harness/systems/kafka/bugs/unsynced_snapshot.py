@@ -8,7 +8,7 @@ BUG = ReleasedBug(
     "leave an empty file in its place",
     affected="3.3.2",
     fixed="3.7.2",
-    breaks=("S23", "S35", "S36"),
+    breaks=("S35", "S36"),
     setting={
         "workload": "register",
         "voters": 3,

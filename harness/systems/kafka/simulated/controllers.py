@@ -29,9 +29,8 @@ NATIVE: Final = frozenset(
         ApiKey.ALTER_PARTITION,
     }
 )
-# From the node's own image.
-OF_IMAGES: Final = frozenset({ApiKey.DESCRIBE_CONFIGS})
-OF_BROKERS: Final = frozenset({ApiKey.METADATA})
+OF_BROKERS: Final = frozenset({ApiKey.METADATA})  # from their own image
+OF_IMAGES: Final = frozenset({ApiKey.DESCRIBE_CONFIGS})  # of brokers and controllers
 
 
 class Controllers:
