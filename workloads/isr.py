@@ -83,7 +83,7 @@ def isr(spec: RunSpec) -> Workload:
     def client(system: System) -> Client:
         cluster = cluster_of(system)
         cast = Cast(seeds.rng(spec.seed, "brokers"))
-        return IsrOps(_Shared(cluster, Fleet(cluster, cast, BROKERS, heartbeat_s)))
+        return IsrOps(Shared(cluster, Fleet(cluster, cast, BROKERS, heartbeat_s)))
 
     return Workload(
         client=client,
@@ -107,8 +107,8 @@ class Known:
 
 
 @dataclass(slots=True)
-class _Shared:
-    """The common state of all clients of a run."""
+class Shared:
+    """What all clients of a run share: the brokers, and what their leaders know."""
 
     cluster: Cluster
     fleet: Fleet
@@ -119,7 +119,7 @@ class _Shared:
 class IsrOps:
     """Alters and describes partitions, and restarts their brokers."""
 
-    def __init__(self, shared: _Shared, home: str = "") -> None:
+    def __init__(self, shared: Shared, home: str = "") -> None:
         self._shared = shared
         self._fleet = shared.fleet
         self._route = Route(shared.cluster, home)

@@ -1,4 +1,4 @@
-"""Judges the committed metadata batch by batch: S19, C1-C3, C5, C7 and C11.
+"""Judges the committed metadata batch by batch: S19, C1-C3, C5, C7, C11, C13, C14.
 
 Source: KIP-500, KIP-631, KIP-841, KIP-966; ValidControllerState of the KRaft TLA+ specification.
 """
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from uuid import UUID
 
 from checkers.committed.reference import Reference
+from checkers.invariants.eligible import MIN_ISR, EligibleLeaders
 from checkers.invariants.granted import AlterGuard, LetGoGuard, Partition
 from checkers.replay.trace import Event, label
 from harness.contracts.evidence import LogBatch, LogSnapshot
@@ -23,9 +24,8 @@ from node.metadata.snapshot import image_of_records
 from node.metadata.state import BROKER, TOPIC, PartitionState
 from node.metadata.transactions import Transactions
 
-MIN_ISR = "min.insync.replicas"
 SAME_INCARNATION = ", and is the same incarnation"  # in an anomaly's message
-JUDGED = ("S19", "C1", "C2", "C3", "C5", "C7", "C11")
+JUDGED = ("S19", "C1", "C2", "C3", "C5", "C7", "C11", "C13", "C14")
 C2 = Meaning(
     "C2",
     title="no fenced broker in sync",
@@ -65,6 +65,7 @@ class MetadataWalk:
         self.checked: Counter[str] = Counter(dict.fromkeys(JUDGED, 0))
         self._over = False
         self._alters, self._let_go = AlterGuard(), LetGoGuard()
+        self._eligible = EligibleLeaders()
         self._shutting_down: dict[int, int] = {}  # since which offset
         self._registrations: list[Event] = []
         self._shut_down: dict[tuple[int, int], Event] = {}  # by broker and epoch
@@ -86,6 +87,7 @@ class MetadataWalk:
         except (RecordError, ImageError):
             self._over = True
         self._topics = {topic.id for topic in self._image.topics.values()}
+        self._eligible.begin(self._image)
 
     def tell(self, event: Event) -> Iterable[Anomaly]:
         """Take in what a broker or a controller says."""
@@ -123,6 +125,7 @@ class MetadataWalk:
         found = [*self._at_the_end(), *self._alters.finish(self._begin, self._end)]
         self.checked["C5"] += self._alters.checked
         self.checked["C7"] += self._let_go.checked
+        self.checked["C13"] += self._eligible.checked
         return found
 
     def _batch(self, batch: LogBatch) -> Iterator[Anomaly]:
@@ -132,12 +135,15 @@ class MetadataWalk:
             offset = each.get("offset", batch.base + place)
             for record, at in self._gate.feed(from_json({"version": 0, **each}), offset):
                 yield from self._record(record, at, batch)
+                self._eligible.record(record, self._image)
                 apply_record(self._image, record, at)
+                self._eligible.applied(record, self._image)
         for partition, before in self._before.items():
             after = self._image.partition(*partition)
             if after is not None and after != before:
                 yield from self._partition(partition, before, after, batch)
                 yield from self._alters.changed(partition, before, after, self._image)
+        yield from self._eligible.after(self._image, batch.last)
         yield from self._brokers(batch)
         yield from self._whole_topics(batch)
 
@@ -314,6 +320,8 @@ class MetadataWalk:
     def _at_the_end(self) -> Iterator[Anomaly]:
         for broker in sorted({broker for broker, _ in self._shut_down}):
             yield from self._shut_down_leads(broker)
+        self.checked["C14"] += sum(len(topic.partitions) for topic in self._image.topics.values())
+        yield from self._eligible.left_alone(self._image)
         for event in self._registrations:
             if not self._begin <= event["b_ep"] < self._end:
                 continue

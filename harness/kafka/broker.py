@@ -16,6 +16,7 @@ from kio.static.primitive import i16, i64, u16
 from kio.static.protocol import RequestPayload
 
 from harness.contracts.clients import Outcome
+from harness.kafka.incarnation import next_incarnation
 from harness.kafka.route import Cluster, Route, describe_quorum, no_error, request, spoken
 from node.log.meta_properties import random_id
 from node.metadata.features import FEATURES
@@ -39,9 +40,9 @@ class PlayedBroker:
     directory: UUID
     epoch: int | None = None
 
-    def restart(self, rng: Random) -> None:
-        """The next incarnation: not registered yet, on the same disk."""
-        self.incarnation, self.epoch = random_id(rng), None
+    def restart(self, rng: Random, *, unclean: bool = False) -> None:
+        """The next incarnation: not registered yet, on the same disk; ``unclean``: it had died."""
+        self.incarnation, self.epoch = next_incarnation(rng, unclean=unclean), None
 
 
 @dataclass(slots=True)

@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from harness.contracts.clients import Outcome
-from harness.kafka.broker import Cast, PlayedBroker, committed_offset, heartbeat, register
+from harness.kafka.broker import (
+    NO_EPOCH,
+    Cast,
+    PlayedBroker,
+    committed_offset,
+    heartbeat,
+    register,
+)
 from harness.kafka.route import Cluster, Route, deadline_s
 
 PAUSE_S = 0.05  # between heartbeats of a broker that waits to be let in, or go
@@ -25,7 +32,8 @@ class Member:
     broker: PlayedBroker
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     fenced: bool = True
-    before: int = -1  # epoch of the incarnation before this one
+    before: int = -1  # epoch of the incarnation before this one, which stopped in good order
+    silent_until_s: float = 0.0  # by the event loop's clock
 
 
 class Fleet:
@@ -81,10 +89,13 @@ class Fleet:
 
     async def _live(self, member: Member, homes: Sequence[str]) -> None:
         """Register a broker and send its heartbeats, until cancelled."""
+        loop = asyncio.get_running_loop()
         for turn in count():
             route = Route(self._cluster, homes[turn % len(homes)])
             try:
                 while True:
+                    if (silence_s := member.silent_until_s - loop.time()) > 0:
+                        await asyncio.sleep(silence_s)
                     async with member.lock:
                         await self._beat(member, route)
                     await asyncio.sleep(PAUSE_S if member.fenced else self._heartbeat_s)
@@ -119,6 +130,19 @@ class Fleet:
             member.before, member.fenced = old, True
             member.broker.restart(self._rng)
             return old
+
+    async def crash(self, index: int) -> int | None:
+        """Have a broker die; its next incarnation registers when it is let. Its last epoch."""
+        member = self.members[index]
+        async with member.lock:
+            old = member.broker.epoch
+            member.before, member.fenced = NO_EPOCH, True
+            member.broker.restart(self._rng, unclean=True)
+            return old
+
+    def silence(self, index: int, for_s: float) -> None:
+        """Have a broker send nothing for a while; it lives on and is the same afterwards."""
+        self.members[index].silent_until_s = asyncio.get_running_loop().time() + for_s
 
     async def _stop(self, member: Member, route: Route, by_s: float) -> None:
         """Ask to stop until the controller lets it; the others hear of it in the meantime."""

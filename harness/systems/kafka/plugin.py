@@ -153,7 +153,7 @@ SMALL: Final[Mapping[str, str]] = {
 }
 # Workloads that make topics: where no broker is there to take them, the harness plays one.
 OF_TOPICS: Final = frozenset(
-    {"describe", "isr", "list-append", "membership", "observers", "register", "topics"}
+    {"describe", "elr", "isr", "list-append", "membership", "observers", "register", "topics"}
 )
 HEARTBEAT_SETTING: Final = "broker.heartbeat.interval.ms"
 HEARTBEAT_MS: Final = 2000  # Kafka's own default
@@ -235,7 +235,7 @@ def _versions(settings: Mapping[str, str]) -> Mapping[str, str]:
 
 def _known_levels(line: Line) -> dict[str, int]:
     """Give the highest level of each feature with which a node of a release can be there."""
-    return {METADATA_VERSION: latest_level(line), KRAFT_VERSION: int(line >= DYNAMIC_SINCE)}
+    return {**default_features(latest_level(line)), KRAFT_VERSION: int(line >= DYNAMIC_SINCE)}
 
 
 def why_not(ability: type, spec: RunSpec) -> str | None:
@@ -562,7 +562,7 @@ class Kafka(KraftNodes):
         """Tell with which levels of features a voter begins; None: with those of its release."""
         level, spec = metadata_version(self._spec), self._spec
         if name in nodes_of_ours(spec.settings):
-            return {METADATA_VERSION: level}
+            return default_features(level)
         lines = {release.line for release in all_releases(spec.settings)}
         usual = lines == {OF_LATEST} and METADATA_SETTING not in spec.settings
         if isinstance(self._env, Sim) or usual:

@@ -27,6 +27,7 @@ NATIVE: Final = frozenset(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.UPDATE_FEATURES,
         ApiKey.ALTER_PARTITION,
+        ApiKey.ELECT_LEADERS,
     }
 )
 OF_BROKERS: Final = frozenset({ApiKey.METADATA})  # from their own image

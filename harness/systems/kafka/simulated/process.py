@@ -98,7 +98,7 @@ class Stack:
     """The software of all nodes of a cluster.
 
     ``kind`` is Java's name of the state machines that ``make`` makes; ``controllers`` are the ids
-    of all controllers. A new cluster is formatted with ``metadata_version``. Where there are
+    of all controllers. A new cluster is formatted with ``features``. Where there are
     ``folders``, nodes have Kafka's own log in them, and not on their simulated disks.
     """
 
@@ -106,7 +106,7 @@ class Stack:
     kind: str
     make: Callable[[KafkaProcess], StateMachine]
     controllers: Sequence[int]
-    metadata_version: int
+    features: Mapping[str, int]
     folders: Folders | None = None
 
 
@@ -146,7 +146,7 @@ class KafkaProcess:
             "cluster.id": meta.cluster_id,
             "seed": str((seed * 1_000_003 + world.incarnation) % 2**63),
             "machine": stack.kind,
-            "metadata.version": str(stack.metadata_version),
+            "features": ",".join(f"{name}={level}" for name, level in stack.features.items()),
             "controllers": ",".join(map(str, stack.controllers)),
         }
         self._folder = None if stack.folders is None else stack.folders.of(f"n{config.node_id}")

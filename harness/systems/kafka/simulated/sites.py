@@ -23,7 +23,12 @@ from harness.systems.nodes.processes import FSYNC_SETTING
 from node.config import parse
 from node.log.disk import Disk
 from node.log.layout import partition_dir
-from node.metadata.features import LATEST_METADATA_VERSION, level_name, level_of
+from node.metadata.features import (
+    LATEST_METADATA_VERSION,
+    default_features,
+    level_name,
+    level_of,
+)
 from node.sim.fabric import US, Link
 from node.sim.host import Program
 from node.sim.program import program_of
@@ -32,7 +37,7 @@ LATENCY_NS: Final = 500 * US
 JITTER_NS: Final = 500 * US
 OF_RAFT_ALONE: Final = frozenset({"register", "membership", "describe"})  # workloads
 # whose reads a node's image answers
-OF_VIEWS: Final = frozenset({"isr", "list-append", "observers", "topics"})
+OF_VIEWS: Final = frozenset({"elr", "isr", "list-append", "observers", "topics"})
 OF_CONTROLLERS: Final = OF_VIEWS | {"brokers", "producer-ids"}
 # what they do has to do with voters in the log, or with their directories
 OF_DYNAMIC_QUORUMS: Final = frozenset({"membership", "describe"})
@@ -93,8 +98,8 @@ def _program(spec: RunSpec, folders: Folders | None, settings: Mapping[str, str]
     is_alone = spec.workload in OF_RAFT_ALONE and not is_mixed
     machine = Registers if is_alone else partial(Controllers, is_shown=not is_mixed)
     kind = Registers.kind if is_alone else Controllers.kind
-    controllers, level = range(1, spec.voters + 1), metadata_version(spec)
-    stack = Stack(loaded(release), kind, machine, controllers, level, folders)
+    controllers, features = range(1, spec.voters + 1), default_features(metadata_version(spec))
+    stack = Stack(loaded(release), kind, machine, controllers, features, folders)
     begin = partial(KafkaProcess, stack, config, known, seed)
     return Program(config.node_id, settings.get(FSYNC_SETTING) != "false", begin)
 

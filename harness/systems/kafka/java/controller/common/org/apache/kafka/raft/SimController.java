@@ -1,5 +1,6 @@
 package org.apache.kafka.raft;
 
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -29,6 +30,8 @@ import org.apache.kafka.common.message.CreateTopicsResponseData;
 import org.apache.kafka.common.message.DeleteTopicsRequestData;
 import org.apache.kafka.common.message.DeleteTopicsResponseData;
 import org.apache.kafka.common.message.DescribeConfigsRequestData;
+import org.apache.kafka.common.message.ElectLeadersRequestData;
+import org.apache.kafka.common.message.ElectLeadersResponseData;
 import org.apache.kafka.common.message.IncrementalAlterConfigsRequestData;
 import org.apache.kafka.common.message.IncrementalAlterConfigsResponseData;
 import org.apache.kafka.common.message.MetadataRequestData;
@@ -40,6 +43,7 @@ import org.apache.kafka.common.message.UpdateFeaturesResponseData;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.metadata.FeatureLevelRecord;
 import org.apache.kafka.common.requests.ApiError;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.controller.ControllerRequestContext;
@@ -139,13 +143,21 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                 .setMaxIdleIntervalNs(
                     idleMs == 0 ? OptionalLong.empty() : OptionalLong.of(TimeUnit.MILLISECONDS.toNanos(idleMs)))
                 .setStaticConfig(fixed)
-                .setBootstrapMetadata(BootstrapMetadata.fromVersion(node.metadataVersion, "simulation"))
+                .setBootstrapMetadata(formatted())
                 .setFatalFaultHandler(fatal)
                 .setNonFatalFaultHandler(other)
                 .build();
         } catch (Exception e) {
             throw new IllegalStateException(e);
         }
+    }
+
+    /** What kafka-storage would have formatted the cluster with. */
+    private BootstrapMetadata formatted() {
+        List<ApiMessageAndVersion> records = new ArrayList<>();
+        node.features.forEach((name, level) -> records.add(new ApiMessageAndVersion(
+            new FeatureLevelRecord().setName(name).setFeatureLevel(level), (short) 0)));
+        return BootstrapMetadata.fromRecords(records, "simulation");
     }
 
     @Override
@@ -246,6 +258,10 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         if (request instanceof AlterPartitionRequestData asked) {
             return done(key, () -> controller.alterPartition(context(version), asked)).handle((reply, e) ->
                 e == null ? reply : new AlterPartitionResponseData().setErrorCode(code(e)));
+        }
+        if (request instanceof ElectLeadersRequestData asked) {
+            return done(key, () -> controller.electLeaders(context(version), asked)).handle((reply, e) ->
+                e == null ? reply : new ElectLeadersResponseData().setErrorCode(code(e)));
         }
         if (request instanceof DescribeConfigsRequestData asked) {
             return CompletableFuture.completedFuture(SimViews.configs(images.newest(), asked));

@@ -9,6 +9,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.PriorityQueue;
@@ -29,7 +30,6 @@ import org.apache.kafka.common.record.FileRecords;
 import org.apache.kafka.common.record.MemoryRecords;
 import org.apache.kafka.common.record.UnalignedMemoryRecords;
 import org.apache.kafka.common.utils.Time;
-import org.apache.kafka.server.common.MetadataVersion;
 import org.apache.kafka.server.common.OffsetAndEpoch;
 
 import krucible.Chance;
@@ -60,7 +60,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
     final Map<String, String> settings;
     final SimQueues queues = new SimQueues();
     final String clusterId;
-    final MetadataVersion metadataVersion; // of a new cluster
+    final Map<String, Short> features; // levels that a new cluster begins with, metadata.version first
     long applied;
     private final SimRaft<?> raft; // the client of this release
     private final long seed;
@@ -81,13 +81,13 @@ public final class SimReplica implements Replica, TraceTeller.Node {
      * Make the process; nothing is opened yet.
      *
      * @param settings the node's, as in its properties
-     * @param identity node.id, directory.id (hex), cluster.id, seed; folder, if the log is to be in one of this host
+     * @param identity node.id, directory.id (hex), cluster.id, seed, features (name=level,...); folder, if the log is to be in one of this host
      */
     public SimReplica(Map<String, String> settings, Map<String, String> identity, Disk disk) {
         this.settings = settings;
         this.id = Integer.parseInt(identity.get("node.id"));
         this.clusterId = identity.get("cluster.id");
-        this.metadataVersion = MetadataVersion.fromFeatureLevel(Short.parseShort(identity.get("metadata.version")));
+        this.features = levels(identity.get("features"));
         this.seed = Long.parseLong(identity.get("seed"));
         this.random = new Random(~seed);
         this.isWhole = identity.get("machine").equals("controller");
@@ -95,6 +95,15 @@ public final class SimReplica implements Replica, TraceTeller.Node {
         this.files = new SimFiles(this.disk, events);
         this.folder = SimStorage.folder(identity.get("folder"));
         this.raft = new SimRaft<>(this, identity);
+    }
+
+    private static Map<String, Short> levels(String told) {
+        Map<String, Short> levels = new LinkedHashMap<>();
+        for (String each : told.split(",")) {
+            String[] both = each.split("=");
+            levels.put(both[0], Short.parseShort(both[1]));
+        }
+        return levels;
     }
 
     // ------------------------------------------------------------------ turns

@@ -1,0 +1,245 @@
+"""Judges who may lead a partition without a loss of messages, and that one does: C13 and C14.
+
+Source: KIP-966 (eligible leader replicas), part 1; KIP-704 (leader recovery);
+``PartitionChangeBuilder`` and ``ReplicationControlManager`` of Kafka 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import UUID
+
+from harness.contracts.meaning import Meaning
+from harness.kafka.incarnation import came_back_unclean
+from harness.verdict import Anomaly
+from node.metadata import schemas as s
+from node.metadata.features import ELR_VERSION
+from node.metadata.image import MetadataImage
+from node.metadata.state import BROKER, NO_LEADER, TOPIC, UNASSIGNED_DIR, PartitionState
+
+Partition = tuple[UUID, int]
+MIN_ISR = "min.insync.replicas"
+RECOVERING = 1  # the leader was chosen at the cost of messages
+C13 = Meaning(
+    "C13",
+    title="no loss without a word",
+    promise=(
+        "With eligible leader replicas, each member of an ISR and of an ELR has all messages that "
+        "were acknowledged with acks=all. Who has died since, or was out while the ISR was large "
+        "enough to acknowledge more, is in neither. A leader that may lack some is marked as "
+        "recovering."
+    ),
+    why=(
+        "Members of the ISR and the ELR are elected as if nothing could be lost. When one of them "
+        "lacks messages, they are gone, and neither producers nor operators hear of it."
+    ),
+    source="KIP-966; KIP-704; ReplicationControlManager.handleUncleanBrokerShutdown",
+)
+C14 = Meaning(
+    "C14",
+    title="a leader where there may be one",
+    promise=(
+        "In the end a partition has a leader if a member of its ISR is in service. With eligible "
+        "leader replicas it has one if any broker is in service that has all messages which were "
+        "acknowledged."
+    ),
+    why=(
+        "A partition without a leader serves nobody. When a broker that may lead it has come back, "
+        "nothing else will help: it stays so until an operator finds out, and gives messages up."
+    ),
+    source="KIP-631; KIP-966; ReplicationControlManager.handleBrokerUnfenced",
+)
+CLEARED = ", and nobody else may ever lead it"  # in an anomaly's message
+
+
+def _may_lead(broker_id: int, state: PartitionState, image: MetadataImage) -> bool:
+    """Tell whether a broker is in service, with the disk that the replica is on."""
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.fenced or broker.in_controlled_shutdown:
+        return False
+    if broker_id not in state.replicas or not state.directories:
+        return broker_id in state.replicas
+    directory = state.directories[state.replicas.index(broker_id)]
+    return directory in (None, UNASSIGNED_DIR, *broker.log_dirs) or not broker.log_dirs
+
+
+class EligibleLeaders:
+    """Follows for each partition which replicas have all that may have been acknowledged.
+
+    One has it while it is in sync. Out of sync it goes on to have it as long as the ISR is too
+    small to acknowledge anything, or nobody leads, and its broker has not died.
+    """
+
+    def __init__(self) -> None:
+        self.checked = 0
+        self._whole: dict[Partition, set[int]] = {}
+        self._before: PartitionState | None = None  # the partition that a record is about
+        self._died: set[int] = set()  # brokers that a batch tells of
+        self._due: dict[Partition, None] = {}  # of which a batch changes something
+        self._all = False  # it changes what counts for every partition
+        self._enabled = False
+
+    def begin(self, image: MetadataImage) -> None:
+        """Begin with an image, of which nobody knows how it came to be."""
+        self._enabled = _is_enabled(image)
+        for topic in image.topics.values():
+            for index, state in topic.partitions.items():
+                self._whole[topic.id, index] = {*state.isr, *state.eligible_leaders}
+
+    def record(self, record: s.MetadataRecord, image: MetadataImage) -> None:
+        """Take in a record of a batch, before it is applied to the image.
+
+        A batch may have several operations of the controller in it, each with an answer of its
+        own, so that the states of a partition between its records count.
+        """
+        match record:
+            case s.PartitionRecord() | s.PartitionChangeRecord() if record.topic_id is not None:
+                self._before = image.partition(record.topic_id, record.partition_id)
+            case s.RegisterBrokerRecord() if came_back_unclean(record.incarnation_id):
+                old = image.brokers.get(record.broker_id)
+                if old is None or old.incarnation != record.incarnation_id:
+                    self._dies(record.broker_id)
+            case s.UnregisterBrokerRecord():
+                self._dies(record.broker_id)
+            case s.ConfigRecord() if record.name == MIN_ISR:
+                self._all = True
+            case s.FeatureLevelRecord() if record.name == ELR_VERSION:
+                self._all = True
+            case s.RemoveTopicRecord():
+                self._all = True  # its partitions are to be forgotten
+            case _:
+                pass
+
+    def applied(self, record: s.MetadataRecord, image: MetadataImage) -> None:
+        """Take in what a record has made of the image."""
+        if isinstance(record, s.FeatureLevelRecord) and record.name == ELR_VERSION:
+            self._enable(image)
+        if not isinstance(record, s.PartitionRecord | s.PartitionChangeRecord):
+            return
+        if record.topic_id is None:
+            return
+        partition, before = (record.topic_id, record.partition_id), self._before
+        after = image.partition(*partition)
+        if after is None:
+            return
+        self._due[partition] = None
+        whole = self._whole.get(partition)
+        if whole is None or before is None:
+            whole = set(after.isr)
+        self._whole[partition] = _still_whole(whole, before or after, after)
+        self._acknowledge(partition, after, image)
+
+    def after(self, image: MetadataImage, last: int) -> Iterator[Anomaly]:
+        """Judge a batch, whose last offset it is, once it was applied."""
+        for partition in list(self._whole) if self._all else self._due:
+            state = image.partition(*partition)
+            if state is None:
+                self._whole.pop(partition, None)
+                continue
+            self._acknowledge(partition, state, image)
+            if self._enabled:
+                whole = self._whole[partition]
+                yield from self._judge(partition, whole, state, image, last)
+                whole |= {*state.isr, *state.eligible_leaders}  # what is wrong is told once
+        self._died.clear()
+        self._due.clear()
+        self._all = False
+
+    def _enable(self, image: MetadataImage) -> None:
+        """Take what is for the truth when eligible leaders begin to count."""
+        enabled = _is_enabled(image)
+        if enabled and not self._enabled:
+            self.begin(image)
+        self._enabled = enabled
+
+    def _dies(self, broker_id: int) -> None:
+        """Note that a broker may have lost the end of all its logs."""
+        self._died.add(broker_id)
+        for partition, whole in self._whole.items():
+            if broker_id in whole:
+                whole.discard(broker_id)
+                self._due[partition] = None
+
+    def _acknowledge(
+        self, partition: Partition, state: PartitionState, image: MetadataImage
+    ) -> None:
+        """Have the leader acknowledge messages, if it may: who is out of sync lacks them."""
+        if state.leader != NO_LEADER and len(state.isr) >= _enough(partition, state, image):
+            self._whole[partition] &= set(state.isr)
+
+    def left_alone(self, image: MetadataImage) -> Iterator[Anomaly]:
+        """Tell of partitions that nobody leads in the end, though somebody in service could."""
+        for partition in image.leaderless_partitions():
+            state = image.partition(*partition)
+            if state is None:
+                continue
+            fit = self._whole.get(partition, set()) if self._enabled else set(state.isr)
+            able = [broker for broker in sorted(fit) if _may_lead(broker, state, image)]
+            if able:
+                where = _named(partition, image)
+                others = state.isr or state.eligible_leaders or state.last_known_leaders
+                yield Anomaly(
+                    C14.name,
+                    f"partition {where} has no leader in the end, though brokers {able} are in"
+                    f" service and have all messages{'' if others else CLEARED}: {state}",
+                    details={"topic": where, "brokers": able},
+                )
+
+    def _judge(
+        self,
+        partition: Partition,
+        whole: set[int],
+        state: PartitionState,
+        image: MetadataImage,
+        last: int,
+    ) -> Iterator[Anomaly]:
+        self.checked += 1
+        where = _named(partition, image)
+        for what, members in (("in sync", state.isr), ("eligible", state.eligible_leaders)):
+            lacking = [broker for broker in members if broker not in whole]
+            if lacking:
+                died = sorted(self._died.intersection(lacking))
+                why = f", of which {died} have just died" if died else ""
+                yield Anomaly(
+                    C13.name,
+                    f"partition {where} after offset {last} has the brokers {lacking} {what}, which"
+                    f" may lack acknowledged messages{why}; {sorted(whole)} have all: {state}",
+                    details={"topic": where, "brokers": lacking},
+                )
+
+
+def _still_whole(whole: set[int], before: PartitionState, after: PartitionState) -> set[int]:
+    """Tell who has everything after a change of the partition itself.
+
+    Who joins an ISR has caught up with the leader, which asks for it. A leader that is elected
+    joins without that, unless it was just being added.
+    """
+    if after.recovery == RECOVERING and after.leader not in whole and after.leader != NO_LEADER:
+        return {after.leader}  # what it has counts from now on
+    joined = set(after.isr) - set(before.isr)
+    if after.leader != before.leader and after.leader not in before.adding:
+        joined.discard(after.leader)
+    if before.leader != NO_LEADER:
+        whole |= joined
+    return whole & set(after.replicas)
+
+
+def _named(partition: Partition, image: MetadataImage) -> str:
+    topic = image.topic_by_id(partition[0])
+    return f"{topic.name if topic else partition[0]}-{partition[1]}"
+
+
+def _is_enabled(image: MetadataImage) -> bool:
+    return image.features.get(ELR_VERSION, 0) > 0
+
+
+def _enough(partition: Partition, state: PartitionState, image: MetadataImage) -> int:
+    """The size of an ISR that acknowledges messages; 1 without eligible leaders."""
+    if not _is_enabled(image):
+        return 1
+    topic = image.topic_by_id(partition[0])
+    for resource in ((TOPIC, topic.name if topic else ""), (BROKER, "")):
+        value = image.config(resource).get(MIN_ISR)
+        if value is not None and value.isdecimal():
+            return min(int(value), len(state.replicas))
+    return 1

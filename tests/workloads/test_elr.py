@@ -1,0 +1,33 @@
+"""The ``elr`` workload: eligible leader replicas while brokers die and minima change."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import simulate
+from harness.spec import RunSpec
+from harness.verdict import Valid
+from workloads.elr import SETTINGS
+
+SPEC = RunSpec(
+    seed=1,
+    workload="elr",
+    nemeses=("kill",),
+    observers=1,
+    time_limit_s=20,
+    rate_hz=20,
+    concurrency=5,
+    settings=SETTINGS,
+)
+
+
+def test_a_healthy_cluster_keeps_who_has_all_messages() -> None:
+    run = simulate(Plan.simulated(SPEC))
+    assert run.verdict is Valid.VALID, run.judgement.reasons
+    done = Counter(op.f for op in run.data.history.clients() if op.type == "ok")
+    assert {"alter", "describe", "min-isr", "crash", "silence", "restart"} <= done.keys()
+    judged = next(each for each in run.judgement.results if each.checker == "observers")
+    assert judged.checked["C13"] > 50
+    states = [r["fields"] for batch in run.data.logs["n1"] for r in batch.records]
+    assert any(fields.get("eligible_leader_replicas") for fields in states)

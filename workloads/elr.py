@@ -1,0 +1,190 @@
+"""``elr``: brokers die, fall silent and stop, while leaders change ISRs and minima are moved.
+
+What becomes of eligible leader replicas (KIP-966). The brokers are played, as in ``isr``; one that
+dies comes back as an incarnation that may have lost messages, and says so (C13).
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
+from kio.schema.incremental_alter_configs.v1.request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kio.schema.types import TopicName
+from kio.static.primitive import i8, i32
+
+from harness import seeds
+from harness.contracts.abilities import Topics
+from harness.contracts.clients import Client, Outcome
+from harness.contracts.system import System
+from harness.contracts.traits import WorkloadTraits
+from harness.contracts.workload import Workload
+from harness.generators.generator import Draft, mix
+from harness.history.ops import Op
+from harness.kafka.broker import Cast
+from harness.kafka.client import REQUEST_TIMEOUT, TOPIC_RESOURCE
+from harness.kafka.fleet import Fleet
+from harness.kafka.route import Route, cluster_of, deadline_s, no_error, request, the_row
+from harness.registry import workloads
+from harness.spec import RunSpec
+from node.wire.network import Caller
+from workloads.common.abilities import refuse_without
+from workloads.common.keys import Keys
+from workloads.isr import (
+    BROKERS,
+    HEARTBEAT_MS,
+    HEARTBEAT_SETTING,
+    OPS_PER_PARTITION,
+    PARTITIONS,
+    TOPIC_PREFIX,
+    IsrOps,
+    Shared,
+)
+
+SETTINGS = {"broker.session.timeout.ms": "2000", HEARTBEAT_SETTING: "300"}
+MIN_ISR = "min.insync.replicas"
+BROKER_RESOURCE, CLUSTER = 4, ""
+SET, DELETE = 0, 1
+UNCLEAN = 1  # type of an election
+SILENCE_S = (0.5, 6.0)
+ALTERS, LOOKS, MINIMA, ELECTIONS = 60, 12, 6, 1  # weights; of each way to be gone, 1
+
+
+@workloads.register("elr", WorkloadTraits(plays_brokers=True, settings=SETTINGS))
+def elr(spec: RunSpec) -> Workload:
+    """Change ISRs and their minimum while brokers die; nobody leads who may lack messages."""
+    refuse_without(Topics, spec)
+    keys = Keys("p")
+    heartbeat_s = int(spec.settings.get(HEARTBEAT_SETTING, HEARTBEAT_MS)) / 1000
+
+    def name(n: int, weight: int) -> str:
+        turn, place = divmod(n * ALTERS // weight + n % PARTITIONS, PARTITIONS)
+        return keys.name(turn // OPS_PER_PARTITION * PARTITIONS + place)
+
+    def alter(rng: Random, n: int) -> Draft:
+        members = [place for place in range(BROKERS) if rng.random() < 0.5]  # noqa: PLR2004
+        how = rng.choice(("now", "now", "now", "now", "old-members", "old-epoch"))
+        return Draft("alter", {"members": members, "how": how}, name(n, ALTERS))
+
+    def describe(_: Random, n: int) -> Draft:
+        return Draft("describe", None, name(n, LOOKS))
+
+    def minimum(rng: Random, n: int) -> Draft:
+        if rng.random() < 0.3:  # noqa: PLR2004 - of the cluster
+            return Draft("min-isr", {"size": 1 + rng.randrange(BROKERS)})
+        size = rng.choice((None, *range(1, BROKERS + 1)))
+        return Draft("min-isr", {"size": size}, name(n, MINIMA))
+
+    def elect(_: Random, n: int) -> Draft:
+        return Draft("elect", None, name(n, ELECTIONS))
+
+    def restart(rng: Random, _: int) -> Draft:
+        return Draft("restart", {"member": rng.randrange(BROKERS)})
+
+    def crash(rng: Random, _: int) -> Draft:
+        return Draft("crash", {"member": rng.randrange(BROKERS)})
+
+    def silence(rng: Random, _: int) -> Draft:
+        for_s = round(rng.uniform(*SILENCE_S), 1)
+        return Draft("silence", {"member": rng.randrange(BROKERS), "for_s": for_s})
+
+    def client(system: System) -> Client:
+        cluster = cluster_of(system)
+        fleet = Fleet(cluster, Cast(seeds.rng(spec.seed, "brokers")), BROKERS, heartbeat_s)
+        return ElrOps(IsrOps(Shared(cluster, fleet)), fleet, Route(cluster, ""))
+
+    return Workload(
+        client=client,
+        generator=mix(
+            alter,
+            describe,
+            minimum,
+            elect,
+            restart,
+            crash,
+            silence,
+            weights=(ALTERS, LOOKS, MINIMA, ELECTIONS, 1, 1, 1),
+        ),
+        final_generator=keys.on_each_thread(PARTITIONS, lambda key: Draft("describe", key=key)),
+        checkers=("isr", "consensus", "observers", "reads"),
+        reads=frozenset({"describe"}),
+    )
+
+
+class ElrOps:
+    """Does what ``isr`` does, moves minima, elects, and has brokers die or fall silent."""
+
+    def __init__(self, isr: IsrOps, fleet: Fleet, route: Route) -> None:
+        self._isr = isr
+        self._fleet = fleet
+        self._route = route
+
+    async def open(self, node: str) -> ElrOps:
+        """A client that finds the controller by way of ``node``."""
+        return ElrOps(await self._isr.open(node), self._fleet, Route(self._route.cluster, node))
+
+    async def close(self) -> None:
+        """Drop all connections."""
+        self._route.close()
+        await self._isr.close()
+
+    async def invoke(self, op: Op) -> Op:
+        """Do one op."""
+        asked: dict[str, Any] = op.value or {}
+        try:
+            match op.f:
+                case "min-isr":
+                    await self._set_minimum(op.key, asked["size"])
+                    return op.with_(type="ok")
+                case "elect":
+                    await self._elect(op.key or "")
+                    return op.with_(type="ok")
+                case "crash":
+                    epoch = await self._fleet.crash(asked["member"])
+                    return op.with_(type="ok", value={**asked, "epoch": epoch})
+                case "silence":
+                    self._fleet.silence(asked["member"], asked["for_s"])
+                    return op.with_(type="ok")
+                case _:
+                    return await self._isr.invoke(op)
+        except Outcome as outcome:
+            return op.with_(type="fail" if outcome.definite else "info", error=outcome.error)
+
+    async def _set_minimum(self, key: str | None, size: int | None) -> None:
+        """Set how large an ISR must be to acknowledge, of a topic or of the cluster."""
+        change = AlterableConfig(
+            name=MIN_ISR,
+            config_operation=i8(DELETE if size is None else SET),
+            value=None if size is None else str(size),
+        )
+        resource = AlterConfigsResource(
+            resource_type=i8(BROKER_RESOURCE if key is None else TOPIC_RESOURCE),
+            resource_name=CLUSTER if key is None else TOPIC_PREFIX + key,
+            configs=(change,),
+        )
+        wanted = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+
+        async def attempt(connection: Caller) -> None:
+            the_row((await request(connection, wanted)).responses)
+
+        await self._route.at_controller(attempt, deadline_s())
+
+    async def _elect(self, key: str) -> None:
+        """Ask for a leader, at the cost of messages where there is no other."""
+        partition = TopicPartitions(topic=TopicName(TOPIC_PREFIX + key), partitions=(i32(0),))
+        wanted = ElectLeadersRequest(
+            election_type=i8(UNCLEAN), topic_partitions=(partition,), timeout=REQUEST_TIMEOUT
+        )
+
+        async def attempt(connection: Caller) -> None:
+            answer = no_error(await request(connection, wanted))
+            if len(answer.replica_election_results) != 1:
+                raise Outcome("bad-answer: not of the one topic", definite=False)
+            the_row(answer.replica_election_results[0].partition_result)
+
+        await self._route.at_controller(attempt, deadline_s())
