@@ -139,7 +139,8 @@ class ElrOps:
         try:
             match op.f:
                 case "min-isr":
-                    await self._set_minimum(op.key, asked["size"])
+                    topic = None if op.key is None else TOPIC_PREFIX + op.key
+                    await set_minimum(self._route, topic, asked["size"])
                     return op.with_(type="ok")
                 case "elect":
                     await self._elect(op.key or "")
@@ -155,25 +156,6 @@ class ElrOps:
         except Outcome as outcome:
             return op.with_(type="fail" if outcome.definite else "info", error=outcome.error)
 
-    async def _set_minimum(self, key: str | None, size: int | None) -> None:
-        """Set how large an ISR must be to acknowledge, of a topic or of the cluster."""
-        change = AlterableConfig(
-            name=MIN_ISR,
-            config_operation=i8(DELETE if size is None else SET),
-            value=None if size is None else str(size),
-        )
-        resource = AlterConfigsResource(
-            resource_type=i8(BROKER_RESOURCE if key is None else TOPIC_RESOURCE),
-            resource_name=CLUSTER if key is None else TOPIC_PREFIX + key,
-            configs=(change,),
-        )
-        wanted = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
-
-        async def attempt(connection: Caller) -> None:
-            the_row((await request(connection, wanted)).responses)
-
-        await self._route.at_controller(attempt, deadline_s())
-
     async def _elect(self, key: str) -> None:
         """Ask for a leader, at the cost of messages where there is no other."""
         partition = TopicPartitions(topic=TopicName(TOPIC_PREFIX + key), partitions=(i32(0),))
@@ -188,3 +170,23 @@ class ElrOps:
             the_row(answer.replica_election_results[0].partition_result)
 
         await self._route.at_controller(attempt, deadline_s())
+
+
+async def set_minimum(route: Route, topic: str | None, size: int | None) -> None:
+    """Set how large an ISR must be to acknowledge, of a topic or of the cluster; raises Outcome."""
+    change = AlterableConfig(
+        name=MIN_ISR,
+        config_operation=i8(DELETE if size is None else SET),
+        value=None if size is None else str(size),
+    )
+    resource = AlterConfigsResource(
+        resource_type=i8(BROKER_RESOURCE if topic is None else TOPIC_RESOURCE),
+        resource_name=CLUSTER if topic is None else topic,
+        configs=(change,),
+    )
+    wanted = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+
+    async def attempt(connection: Caller) -> None:
+        the_row((await request(connection, wanted)).responses)
+
+    await route.at_controller(attempt, deadline_s())

@@ -5,17 +5,25 @@ Source: KIP-339 and Kafka's ConfigurationControlManager; KIP-966 (min.insync.rep
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from node.controller.config_schema import check_setting, is_list, list_default, split_list
 from node.controller.context import CLUSTER_DEFAULT, MIN_ISR, Context
 from node.controller.errors import ApiError, OperationError
 from node.controller.operation import Operation
 from node.controller.operations import AlterResource, ConfigChange, ConfigOp, ReplaceResource
-from node.metadata.image import BROKER, TOPIC, ConfigResource
-from node.metadata.schemas import ClearElrRecord, ConfigRecord, MetadataRecord
+from node.controller.overlay.partitions import PartitionKey
+from node.metadata.features import partition_version
+from node.metadata.image import BROKER, NO_LEADER, TOPIC, ConfigResource
+from node.metadata.schemas import (
+    ClearElrRecord,
+    ConfigRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+)
 
 MAX_VALUE_BYTES = 32767
+KEPT_MAX = 5_000  # partitions in one batch, beside settings
 
 
 def alter(ctx: Context, operation: Operation, request: AlterResource) -> None:
@@ -83,7 +91,53 @@ def _write(
         _check_min_isr(resource, settings[MIN_ISR])
         # who was eligible by the old minimum need not be so by the new one
         records.append(ClearElrRecord(topic_name=name if type_ == TOPIC else ""))
+        records += _kept_candidates(ctx, resource)
     operation.add(*records)
+
+
+def _kept_candidates(ctx: Context, resource: ConfigResource) -> list[MetadataRecord]:
+    """Keep who may lead a partition that nobody leads: there no minimum has acknowledged anything.
+
+    Kafka forgets them, so that nobody may lead such a partition any more: docs/findings.md.
+
+    Raises:
+        OperationError: POLICY_VIOLATION, as there are too many for one batch.
+    """
+    overlay, records = ctx.overlay, list[MetadataRecord]()
+    for topic_id, index in _leaderless(ctx, resource):
+        state = overlay.partition(topic_id, index)
+        if state is None or not (state.eligible_leaders or state.last_known_leaders):
+            continue
+        if len(records) == KEPT_MAX:
+            raise OperationError(
+                ApiError.POLICY_VIOLATION,
+                f"More than {KEPT_MAX} partitions have no leader: {MIN_ISR} can be set when their "
+                "brokers are back.",
+            )
+        records.append(
+            PartitionChangeRecord(
+                version=partition_version(ctx.metadata_version),
+                topic_id=topic_id,
+                partition_id=index,
+                eligible_leader_replicas=state.eligible_leaders,
+                last_known_elr=state.last_known_leaders,
+            )
+        )
+    return records
+
+
+def _leaderless(ctx: Context, resource: ConfigResource) -> Iterable[PartitionKey]:
+    """The partitions without a leader, of a topic or of the cluster."""
+    overlay, partitions = ctx.overlay, ctx.overlay.partitions
+    if resource[0] != TOPIC:
+        return partitions.leaderless()
+    topic_id = overlay.topic_id(resource[1])
+    if topic_id is None:
+        return ()
+    pending = {index for topic, index in partitions.pending_leaderless() if topic == topic_id}
+    found = sorted(pending.union(overlay.image.leaderless_in(topic_id)))
+    keys = [(topic_id, index) for index in found]
+    return [key for key in keys if (now := partitions.get(key)) and now.leader == NO_LEADER]
 
 
 def _check_min_isr(resource: ConfigResource, value: str | None) -> None:

@@ -302,6 +302,20 @@ def test_a_finding_happens_again(
     assert invariant in {anomaly["invariant"] for anomaly in found["anomalies"]}, done
 
 
+@pytest.mark.parametrize("release", [DEFAULT, NEWEST])
+def test_a_partition_that_nobody_may_lead_any_more_is_known(
+    played: Resident, release: str, tmp_path: Path
+) -> None:
+    again = (FINDINGS / "left-alone", "--kafka-version", release, "--store", tmp_path)
+    done = played("repro", *again)
+    assert done.code == 2, done  # five ops are no coverage
+    assert "known: docs/findings.md, a partition that nobody may lead any more: 1" in done.out
+    (found,) = results(tmp_path).values()
+    assert found["anomalies"] == []
+    left = [r for each in found["results"] for r in each["known"]]
+    assert any("has no leader in the end" in json.dumps(each) for each in left), left
+
+
 @pytest.mark.parametrize("release", [DEFAULT, pytest.param(NEWEST, marks=pytest.mark.long)])
 def test_settings_of_a_deleted_topic_are_known_and_hide_nothing(
     played: Resident, release: str, tmp_path: Path

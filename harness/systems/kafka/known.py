@@ -7,6 +7,7 @@ from typing import Final
 
 from harness.systems.kafka.releases import (
     CLAIMS_CAUGHT_UP_SINCE,
+    CLEARS_ELIGIBLE_UNTIL,
     COUNTS_FETCHERS_SINCE,
     FSYNCS_SNAPSHOTS_SINCE,
     HEARD_AT_ONCE_SINCE,
@@ -124,6 +125,13 @@ KEEPS_SETTINGS: Final = Known(
     "docs/findings.md, a deleted topic's settings",
 )
 
+# A change of min.insync.replicas makes a partition without a leader forget who may lead it.
+CLEARS_ELIGIBLE: Final = Known(
+    "C14",
+    ", and nobody else may ever lead it",
+    "docs/findings.md, a partition that nobody may lead any more",
+)
+
 # Exceptions that end a controller: the run is invalid, and the reader knows the story at once.
 ENDS: Final = (
     Known(
@@ -155,6 +163,8 @@ def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
         found.append(STANDS_AGAIN)
     if min(lines) <= KEEPS_SETTINGS_UNTIL:
         found.append(KEEPS_SETTINGS)
+    if min(lines) <= CLEARS_ELIGIBLE_UNTIL:
+        found.append(CLEARS_ELIGIBLE)
     if min(lines) < LEADS_WHEN_ELECTED_SINCE:
         found += [CLAIMS_RESIGNED, OBSERVER_SPINS]
     if min(lines) < COUNTS_FETCHERS_SINCE:

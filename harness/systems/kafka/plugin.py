@@ -70,7 +70,6 @@ from harness.systems.kafka.simulated.sites import (
     INSTALLED,
     OF_CONTROLLERS,
     OF_DYNAMIC_QUORUMS,
-    OF_LATEST,
     OF_MIXED_QUORUMS,
     OF_RAFT_ALONE,
     OF_VIEWS,
@@ -96,7 +95,6 @@ from node.driver.bootstrap import save_bootstrap
 from node.log.layout import partition_dir
 from node.metadata.features import (
     KRAFT_VERSION,
-    LATEST_METADATA_VERSION,
     METADATA_VERSION,
     default_features,
     level_name,
@@ -559,15 +557,13 @@ class Kafka(KraftNodes):
         save_bootstrap(disk, folder, features)
 
     def _first_features(self, name: str) -> Mapping[str, int] | None:
-        """Tell with which levels of features a voter begins; None: with those of its release."""
-        level, spec = metadata_version(self._spec), self._spec
-        if name in nodes_of_ours(spec.settings):
-            return default_features(level)
-        lines = {release.line for release in all_releases(spec.settings)}
-        usual = lines == {OF_LATEST} and METADATA_SETTING not in spec.settings
-        if isinstance(self._env, Sim) or usual:
+        """Tell with which levels of features a voter begins: those that `kafka-storage` gives it.
+
+        None: it is told otherwise.
+        """
+        if isinstance(self._env, Sim) and name not in nodes_of_ours(self._spec.settings):
             return None
-        return default_features() if level == LATEST_METADATA_VERSION else {METADATA_VERSION: level}
+        return default_features(metadata_version(self._spec))
 
     async def _launch(self, name: str) -> None:
         if isinstance(self._env, Sim):

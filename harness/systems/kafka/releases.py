@@ -37,6 +37,7 @@ HEARD_AT_ONCE_SINCE: Final = (4, 1)  # of the high watermark (KIP-1166)
 JOINS_SINCE: Final = (4, 2)  # a quorum, by itself (KIP-1186)
 PAUSES_SINCE: Final = (4, 2)  # a follower whose UpdateRaftVoter is due (KAFKA-19605)
 KEEPS_SETTINGS_UNTIL: Final = (4, 3)  # of deleted topics: all releases that were looked at
+CLEARS_ELIGIBLE_UNTIL: Final = (4, 3)  # docs/findings.md
 RAISES_KRAFT_VERSION_SINCE: Final = (4, 1)  # static voters become dynamic ones (KAFKA-16538)
 
 JOIN: Final = "controller.quorum.auto.join.enable"

@@ -17,7 +17,7 @@ from node.controller.partition_operations import (
     Reassignment,
 )
 from node.metadata.schemas import PartitionChangeRecord
-from node.metadata.state import UNASSIGNED_DIR
+from node.metadata.state import BROKER, TOPIC, UNASSIGNED_DIR
 from tests.support.nodes.controllers import Cluster, alter
 
 
@@ -150,6 +150,44 @@ def test_another_minimum_clears_the_elr() -> None:
     fence(cluster, 2)
     cluster.do(cluster.controller.alter_configs([alter("min.insync.replicas", 0, "1")]))
     assert cluster.partition().eligible_leaders == ()
+
+
+@pytest.mark.parametrize(("resource", "kind"), [("t", TOPIC), ("", BROKER)])
+@pytest.mark.parametrize("committed", [True, False])
+def test_another_minimum_forgets_nobody_who_may_lead_what_nobody_leads(
+    resource: str, kind: int, *, committed: bool
+) -> None:
+    """Without a leader nothing was acknowledged by the new minimum: docs/findings.md."""
+    cluster = Cluster(2)
+    cluster.topic("t", (1, 2), min_insync_replicas="2")
+    fence(cluster, 2)
+    if committed:
+        fence(cluster, 1)
+    else:
+        cluster.append(cluster.controller.heartbeat(cluster.heartbeat(1, want_fence=True)))
+    change = alter("min.insync.replicas", 0, "1", resource=resource, kind=kind)
+    cluster.append(cluster.controller.alter_configs([change]))
+    cluster.commit()
+    state = cluster.partition()
+    assert (state.leader, state.isr, state.eligible_leaders) == (-1, (), (1, 2))
+    assert state.last_known_leaders == (1,)
+    cluster.beat(2)
+    assert cluster.partition().leader == 2
+
+
+def test_a_minimum_is_refused_while_too_many_partitions_have_no_leader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("node.controller.configs.KEPT_MAX", 1)
+    cluster = Cluster(2)
+    cluster.topic("t", (1,), (1,), min_insync_replicas="2")
+    fence(cluster, 1)
+    change = alter("min.insync.replicas", 0, "1")
+    (told,) = cluster.do(cluster.controller.alter_configs([change]))
+    assert told.error == ApiError.POLICY_VIOLATION
+    assert told.message is not None
+    assert "when their brokers are back" in told.message
+    assert [cluster.partition(index=i).eligible_leaders for i in (0, 1)] == [(1,), (1,)]
 
 
 # --------------------------------------------------------------------------- unclean elections

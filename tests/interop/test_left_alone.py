@@ -1,0 +1,134 @@
+"""``docs/findings.md``: a change of min.insync.replicas leaves a partition alone for ever.
+
+A real controller and a real broker. Should a newer Apache Kafka do better, this fails, and the page
+is to be changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.types import TopicName
+
+from harness.contracts.clients import Outcome
+from harness.kafka.route import Route, deadline_s, request
+from harness.kafka.topics import create_by_hand
+from harness.spec import RunSpec
+from harness.systems.kafka.distribution import KafkaDist
+from harness.systems.kafka.releases import DEFAULT, KNOWN, VERSION
+from node.metadata.fold import TRANSACTION_MARKS, apply_record
+from node.metadata.image import MetadataImage
+from node.metadata.records import from_json
+from node.metadata.state import PartitionState
+from tests.support.live.scene import LiveScene, play
+from workloads.elr import SETTINGS, set_minimum
+
+pytestmark = [pytest.mark.slow, pytest.mark.long]
+CONTROLLER, BROKER, BROKER_ID, TOPIC = "n1", "n2", 2, "t"
+NOBODY = -1
+WITHIN_S = 40.0  # the start of a JVM, and a session
+STAYS_S = 5.0  # more than two sessions
+
+
+async def leader_of(scene: LiveScene) -> int | None:
+    """Tell which broker leads the partition, by the word of one; None: it says nothing."""
+    route = Route(scene.system.cluster(), BROKER)
+    question = MetadataRequest(
+        topics=(MetadataRequestTopic(topic_id=None, name=TopicName(TOPIC)),),
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=False,
+    )
+    try:
+        (topic,) = (await request(await route.connect(BROKER), question)).topics
+        return int(topic.partitions[0].leader_id)
+    except Outcome:
+        return None
+    finally:
+        route.close()
+
+
+async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
+    """Look again and again until something is so."""
+    async with asyncio.timeout(WITHIN_S):
+        while not await is_so():  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.2)
+
+
+async def is_fenced(scene: LiveScene) -> bool:
+    """Tell whether the controller has fenced the broker."""
+    return any(map(is_fencing, records(scene)))
+
+
+async def is_led(scene: LiveScene) -> bool:
+    """Tell whether the broker leads the topic's partition, by its own word."""
+    return await leader_of(scene) == BROKER_ID
+
+
+async def answers(scene: LiveScene) -> bool:
+    """Tell whether the broker says anything of the topic."""
+    return await leader_of(scene) is not None
+
+
+def partition(scene: LiveScene) -> PartitionState:
+    """What the controller's log makes of the topic's partition."""
+    image = MetadataImage()
+    for batch in scene.system.stored_log(CONTROLLER):
+        for each in () if batch.control else batch.records:
+            record = from_json({"version": 0, **each})
+            if not isinstance(record, TRANSACTION_MARKS):
+                apply_record(image, record, each["offset"])
+    return image.topics[TOPIC].partitions[0]
+
+
+def records(scene: LiveScene) -> list[dict[str, Any]]:
+    """The records of the controller's log."""
+    return [dict(r) for batch in scene.system.stored_log(CONTROLLER) for r in batch.records]
+
+
+def is_fencing(record: dict[str, Any]) -> bool:
+    """Tell whether a record fences a broker."""
+    is_change = record["type"] == "BrokerRegistrationChangeRecord"
+    return is_change and record["fields"]["fenced"] == 1
+
+
+@pytest.mark.parametrize("release", [DEFAULT, KNOWN[-1]])
+@pytest.mark.parametrize("changes", [True, False], ids=("changed", "control"))
+def test_a_broker_that_comes_back_leads_no_more_once_the_minimum_was_set(
+    kafka: KafkaDist, release: str, tmp_path: Path, *, changes: bool
+) -> None:
+    """The minimum is set to what it was, while the only replica is down."""
+    assert kafka.archive.is_file()
+    spec = RunSpec(
+        7,
+        system="kafka",
+        workload="elr",
+        voters=1,
+        observers=1,
+        settings={**SETTINGS, VERSION: release},
+    )
+
+    async def main(scene: LiveScene) -> None:
+        route = Route(scene.system.cluster(), CONTROLLER)
+        await create_by_hand(route, TOPIC, (BROKER_ID,), deadline_s())
+        await until(lambda: is_led(scene))
+        await scene.system.kill(BROKER)
+        await until(lambda: is_fenced(scene))
+        if changes:
+            await set_minimum(route, None, 1)
+        route.close()
+        await scene.system.start(BROKER)
+        await until(lambda: answers(scene))
+        if not changes:
+            await until(lambda: is_led(scene))
+            return
+        await asyncio.sleep(STAYS_S)
+        assert await leader_of(scene) == NOBODY
+        left = partition(scene)
+        assert (left.isr, left.eligible_leaders, left.last_known_leaders) == ((), (), ())
+
+    play(tmp_path, main, spec, frozenset())
