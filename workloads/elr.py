@@ -20,16 +20,17 @@ from kio.static.primitive import i8, i32
 
 from harness import seeds
 from harness.contracts.abilities import Topics
-from harness.contracts.clients import Client, Outcome
+from harness.contracts.clients import Client, Outcome, TopicClient
 from harness.contracts.system import System
 from harness.contracts.traits import WorkloadTraits
 from harness.contracts.workload import Workload
 from harness.generators.generator import Draft, mix
 from harness.history.ops import Op
 from harness.kafka.broker import Cast
-from harness.kafka.client import REQUEST_TIMEOUT, TOPIC_RESOURCE
+from harness.kafka.client import REQUEST_TIMEOUT, TOPIC_RESOURCE, KafkaClient
 from harness.kafka.fleet import Fleet
 from harness.kafka.route import Route, cluster_of, deadline_s, no_error, request, the_row
+from harness.kafka.topics import create_by_hand
 from harness.registry import workloads
 from harness.spec import RunSpec
 from node.wire.network import Caller
@@ -51,8 +52,9 @@ MIN_ISR = "min.insync.replicas"
 BROKER_RESOURCE, CLUSTER = 4, ""
 SET, DELETE = 0, 1
 UNCLEAN = 1  # type of an election
+NO_ELECTION = ("election-not-needed", "eligible-leaders-not-available")  # answers, too
 SILENCE_S = (0.5, 6.0)
-ALTERS, LOOKS, MINIMA, ELECTIONS = 60, 12, 6, 1  # weights; of each way to be gone, 1
+ALTERS, LOOKS, MINIMA, ELECTIONS, FLASHES = 60, 12, 6, 1, 1  # weights; of each way to be gone, 1
 
 
 @workloads.register("elr", WorkloadTraits(plays_brokers=True, settings=SETTINGS))
@@ -83,6 +85,9 @@ def elr(spec: RunSpec) -> Workload:
     def elect(_: Random, n: int) -> Draft:
         return Draft("elect", None, name(n, ELECTIONS))
 
+    def flash(rng: Random, n: int) -> Draft:
+        return Draft("flash", {"size": 1 + rng.randrange(BROKERS)}, f"f{n}")
+
     def restart(rng: Random, _: int) -> Draft:
         return Draft("restart", {"member": rng.randrange(BROKERS)})
 
@@ -96,7 +101,9 @@ def elr(spec: RunSpec) -> Workload:
     def client(system: System) -> Client:
         cluster = cluster_of(system)
         fleet = Fleet(cluster, Cast(seeds.rng(spec.seed, "brokers")), BROKERS, heartbeat_s)
-        return ElrOps(IsrOps(Shared(cluster, fleet)), fleet, Route(cluster, ""))
+        return ElrOps(
+            IsrOps(Shared(cluster, fleet)), fleet, KafkaClient(cluster), Route(cluster, "")
+        )
 
     return Workload(
         client=client,
@@ -105,10 +112,11 @@ def elr(spec: RunSpec) -> Workload:
             describe,
             minimum,
             elect,
+            flash,
             restart,
             crash,
             silence,
-            weights=(ALTERS, LOOKS, MINIMA, ELECTIONS, 1, 1, 1),
+            weights=(ALTERS, LOOKS, MINIMA, ELECTIONS, FLASHES, 1, 1, 1),
         ),
         final_generator=keys.on_each_thread(PARTITIONS, lambda key: Draft("describe", key=key)),
         checkers=("isr", "consensus", "observers", "reads"),
@@ -119,18 +127,21 @@ def elr(spec: RunSpec) -> Workload:
 class ElrOps:
     """Does what ``isr`` does, moves minima, elects, and has brokers die or fall silent."""
 
-    def __init__(self, isr: IsrOps, fleet: Fleet, route: Route) -> None:
+    def __init__(self, isr: IsrOps, fleet: Fleet, topics: TopicClient, route: Route) -> None:
         self._isr = isr
         self._fleet = fleet
+        self._topics = topics
         self._route = route
 
     async def open(self, node: str) -> ElrOps:
         """A client that finds the controller by way of ``node``."""
-        return ElrOps(await self._isr.open(node), self._fleet, Route(self._route.cluster, node))
+        isr, topics = await self._isr.open(node), await self._topics.open(node)
+        return ElrOps(isr, self._fleet, topics, Route(self._route.cluster, node))
 
     async def close(self) -> None:
         """Drop all connections."""
         self._route.close()
+        await self._topics.close()
         await self._isr.close()
 
     async def invoke(self, op: Op) -> Op:
@@ -143,7 +154,9 @@ class ElrOps:
                     await set_minimum(self._route, topic, asked["size"])
                     return op.with_(type="ok")
                 case "elect":
-                    await self._elect(op.key or "")
+                    return op.with_(type="ok", value={"told": await self._elect(op.key or "")})
+                case "flash":
+                    await self._flash(op.key or "", asked["size"])
                     return op.with_(type="ok")
                 case "crash":
                     epoch = await self._fleet.crash(asked["member"])
@@ -156,8 +169,20 @@ class ElrOps:
         except Outcome as outcome:
             return op.with_(type="fail" if outcome.definite else "info", error=outcome.error)
 
-    async def _elect(self, key: str) -> None:
-        """Ask for a leader, at the cost of messages where there is no other."""
+    async def _flash(self, key: str, size: int) -> None:
+        """Make a topic and delete it, then set the minimum of the cluster: all soon after another.
+
+        Who reads this in one go must come to the same as who was there.
+        """
+        try:
+            await create_by_hand(self._route, TOPIC_PREFIX + key, self._fleet.ids, deadline_s())
+            await self._topics.delete(TOPIC_PREFIX + key)
+            await set_minimum(self._route, None, size)
+        except Outcome as outcome:  # whatever came of it, something may have been done
+            raise Outcome(outcome.error, definite=False) from outcome
+
+    async def _elect(self, key: str) -> str:
+        """Ask for a leader, at the cost of messages where there is no other; what came of it."""
         partition = TopicPartitions(topic=TopicName(TOPIC_PREFIX + key), partitions=(i32(0),))
         wanted = ElectLeadersRequest(
             election_type=i8(UNCLEAN), topic_partitions=(partition,), timeout=REQUEST_TIMEOUT
@@ -169,7 +194,13 @@ class ElrOps:
                 raise Outcome("bad-answer: not of the one topic", definite=False)
             the_row(answer.replica_election_results[0].partition_result)
 
-        await self._route.at_controller(attempt, deadline_s())
+        try:
+            await self._route.at_controller(attempt, deadline_s())
+        except Outcome as outcome:
+            if outcome.error not in NO_ELECTION:
+                raise
+            return outcome.error
+        return "elected"
 
 
 async def set_minimum(route: Route, topic: str | None, size: int | None) -> None:

@@ -6,7 +6,7 @@ Source: KIP-966 (eligible leader replicas), part 1; KIP-704 (leader recovery);
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from uuid import UUID
 
 from harness.contracts.meaning import Meaning
@@ -39,9 +39,9 @@ C14 = Meaning(
     "C14",
     title="a leader where there may be one",
     promise=(
-        "In the end a partition has a leader if a member of its ISR is in service. With eligible "
-        "leader replicas it has one if any broker is in service that has all messages which were "
-        "acknowledged."
+        "In the end a partition has a leader if a member of its ISR is in service; with eligible "
+        "leader replicas, where the ISR is empty, also if a member of its ELR is. It is not "
+        "forgotten who may lead it as long as a broker has all acknowledged messages."
     ),
     why=(
         "A partition without a leader serves nobody. When a broker that may lead it has come back, "
@@ -49,7 +49,7 @@ C14 = Meaning(
     ),
     source="KIP-631; KIP-966; ReplicationControlManager.handleBrokerUnfenced",
 )
-CLEARED = ", and nobody else may ever lead it"  # in an anomaly's message
+FORGOTTEN = "and have all messages, but nobody may lead it any more"  # in an anomaly
 
 
 def _may_lead(broker_id: int, state: PartitionState, image: MetadataImage) -> bool:
@@ -173,17 +173,24 @@ class EligibleLeaders:
             state = image.partition(*partition)
             if state is None:
                 continue
-            fit = self._whole.get(partition, set()) if self._enabled else set(state.isr)
+            fit, why = self._candidates(partition, state)
             able = [broker for broker in sorted(fit) if _may_lead(broker, state, image)]
             if able:
                 where = _named(partition, image)
-                others = state.isr or state.eligible_leaders or state.last_known_leaders
                 yield Anomaly(
                     C14.name,
                     f"partition {where} has no leader in the end, though brokers {able} are in"
-                    f" service and have all messages{'' if others else CLEARED}: {state}",
+                    f" service {why}: {state}",
                     details={"topic": where, "brokers": able},
                 )
+
+    def _candidates(self, partition: Partition, state: PartitionState) -> tuple[Iterable[int], str]:
+        """Tell who may lead a partition that nobody leads, and by what; in service or not."""
+        if not self._enabled or state.isr:
+            return state.isr, "and in sync"
+        if state.eligible_leaders or state.last_known_leaders:
+            return state.eligible_leaders, "and eligible"
+        return self._whole.get(partition, ()), FORGOTTEN
 
     def _judge(
         self,

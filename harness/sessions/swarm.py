@@ -31,6 +31,9 @@ WORKLOADS: Final[Mapping[str, float]] = {
     "membership": 1,
     "describe": 0.5,
 }
+# Drawn apart, for a few of the seeds: among the others it would give each another run.
+APART: Final = "elr"
+APART_CHANCE: Final = 1 / 16
 RATES_HZ: Final = (5.0, 20.0, 50.0)
 TIMES_S: Final = (10.0, 20.0, 30.0)  # about as long as the faults take that a seed draws
 PACES: Final[Mapping[str, float]] = {
@@ -77,6 +80,8 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
         "nemeses": _nemeses(seeds.rng(seed, "swarm", "nemeses")),
         "pace": _weighted(seeds.rng(seed, "swarm", "pace"), PACES),
     }
+    if _is_drawn(APART, traits) and seeds.rng(seed, "swarm", "apart").random() < APART_CHANCE:
+        drawn["workload"] = APART
     if "nemeses" not in given:  # what is asked for is all that there is
         drawn |= _unusual(seed)
     settings = _settings(seeds.rng(seed, "swarm", "settings"))
@@ -103,7 +108,8 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
 
 def _is_drawn(workload: str, traits: SystemTraits) -> bool:
     """Tell whether a workload is one of those that a system has the swarm draw."""
-    return all(workload in (names or WORKLOADS) for names in (traits.workloads, traits.drawn))
+    every = {*WORKLOADS, APART}
+    return all(workload in (names or every) for names in (traits.workloads, traits.drawn))
 
 
 def _unusual(seed: int) -> dict[str, Any]:

@@ -128,7 +128,7 @@ KEEPS_SETTINGS: Final = Known(
 # A change of min.insync.replicas makes a partition without a leader forget who may lead it.
 CLEARS_ELIGIBLE: Final = Known(
     "C14",
-    ", and nobody else may ever lead it",
+    ", but nobody may lead it any more",
     "docs/findings.md, a partition that nobody may lead any more",
 )
 

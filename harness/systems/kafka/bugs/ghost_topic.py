@@ -9,7 +9,15 @@ BUG = ReleasedBug(
     affected="4.1.2",
     fixed="4.2.0",
     breaks=("C8", "crash"),
-    cannot="the workload `topics` deletes topics, but what is left is seen only by a "
-    "ClearElrRecord of the same delta, and no workload changes min.insync.replicas, which writes "
-    "one. It takes such changes in `topics` with ELR on, and observers that lag",
+    setting={"workload": "elr", "voters": 3, "observers": 1, "nemeses": ("kill", "pause")},
+    narrowed="the workload `elr`, whose clients make a topic, delete it and set the minimum of "
+    "ISRs, while nodes are down: what is left is seen by a ClearElrRecord of the same delta only",
+    live={
+        "workload": "elr",
+        "voters": 3,
+        "observers": 1,
+        "nemeses": ("kill",),
+        "pace": "long",
+        "time_limit_s": 60.0,
+    },
 )

@@ -108,7 +108,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
             .setNodeId(node.id)
             .setTime(node.clock)
             .setThreadNamePrefix("kafka-" + node.id + "-")
-            .setFaultHandler(fatal)
+            .setFaultHandler(isController ? fatal : other) // as SharedServer has it
             .setHighWaterMarkAccessor(client::highWatermark)
             .build();
         SnapshotGenerator generator = new SnapshotGenerator.Builder(
