@@ -9,6 +9,7 @@ then backs off, and says so when it stands again. Source: KIP-595, KIP-996.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from typing import Final
 
 from checkers.liveness.calm import Calm
@@ -41,11 +42,12 @@ def stuck_elections(
         How many stays were looked at, and the first that was too long of each node.
     """
     calm = Calm.of(history, HARMLESS)
+    over_ns = _over_ns(history)
     limit_ns = 2 * election_timeout_ms * MS + SLACK_NS
     checked, found = 0, list[Anomaly]()
     for events in voters.values():
         for entered, until in _stays(events):
-            begin_ns, end_ns = entered["rx_ns"], until["rx_ns"]
+            begin_ns, end_ns = entered["rx_ns"], min(until["rx_ns"], over_ns)
             if not calm.covers(begin_ns, min(end_ns, begin_ns + limit_ns)):
                 continue
             checked += 1
@@ -53,6 +55,12 @@ def stuck_elections(
                 found.append(_stuck(entered, until, end_ns - begin_ns, election_timeout_ms))
                 break
     return checked, found
+
+
+def _over_ns(history: History) -> float:
+    """Tell when the run was over, and its nodes were stopped: a leader resigns then, and waits."""
+    settled = [op.time_ns for op in history.nemesis() if op.f == "settle"]
+    return settled[1] if len(settled) > 1 else inf
 
 
 def _stays(events: Sequence[Event]) -> Iterator[tuple[Event, Event]]:
@@ -83,7 +91,7 @@ def _backoff_ms(entered: Event, until: Event, backoff_max_ms: int) -> int:
     return int(until.get("backoff_ms", 0)) if again else backoff_max_ms
 
 
-def _stuck(entered: Event, until: Event, stay_ns: int, election_timeout_ms: int) -> Anomaly:
+def _stuck(entered: Event, until: Event, stay_ns: float, election_timeout_ms: int) -> Anomaly:
     what = f"was {entered['to']}" if entered["t"] == "role" else "had voted and waited"
     return Anomaly(
         "L7",

@@ -473,6 +473,16 @@ def test_a_candidate_may_back_off(run: Run, end: dict[str, Any], stuck: bool) ->
     assert ("L7" in elect(run, until_s=4.9, since_s=None)) is stuck
 
 
+@pytest.mark.parametrize(("since_s", "stuck"), [(16.1, False), (15.9, False), (14.0, True)])
+def test_a_leader_that_is_stopped_may_wait_for_another(
+    run: Run, since_s: float, stuck: bool
+) -> None:
+    """Nodes are stopped when the peace is over, at 16 s."""
+    run.tell("n3", since_s, "role", to="resigned", leader=3, why="test")
+    run.tell("n3", 20, "fetch_rx", res="ok")
+    assert ("L7" in elect(run, until_s=20.1, since_s=None)) is stuck
+
+
 def test_the_dead_are_not_stuck(run: Run) -> None:
     run.tell("n3", 4, "flush", upto=1)
     run.tell("n3", 8, "start")

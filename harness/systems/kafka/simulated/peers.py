@@ -80,10 +80,13 @@ class Peers:
         self._done = done
         self._recode = recode
         self._peers: dict[Endpoint, _Peer] = {}
+        self._is_closed = False
         self._loop = asyncio.get_running_loop()
 
     def send(self, endpoint: Endpoint, asked: Asked) -> None:
-        """Send a request as soon as its turn comes."""
+        """Send a request as soon as its turn comes; none any more once this was closed."""
+        if self._is_closed:
+            return
         peer = self._peers.get(endpoint)
         if peer is None:
             peer = self._peers[endpoint] = _Peer(endpoint)
@@ -92,6 +95,7 @@ class Peers:
 
     def close(self) -> None:
         """Close all connections; nobody hears of what was in flight."""
+        self._is_closed = True
         for peer in self._peers.values():
             if peer.connection is not None:
                 peer.connection.close()
