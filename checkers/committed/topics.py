@@ -87,6 +87,7 @@ class Versions:
     Attributes:
         complete: Whether the log is known from its beginning to ``end``, so that whatever has no
             version was never there.
+        begin: The end of what lies before the first version; None: nobody knows.
     """
 
     def __init__(self, known: Reference, wanted: Iterable[Wanted]) -> None:
@@ -96,7 +97,7 @@ class Versions:
         self._fold = _Fold()
         self._of: dict[Wanted, list[Version]] = {}
         self.complete = known.begin == 0
-        begin = known.begin
+        self.begin = begin = known.begin
         self.end = 0 if begin is None else begin
         if known.snapshot is not None:
             for record in known.snapshot.records:

@@ -261,6 +261,8 @@ class LocalReads:
                 self.checked += 1
                 return _anomaly(look, f"returned {told(done)}, which was never committed"), None
             return None, None  # nobody knows what there was before the log begins, or will be
+        if self._may_be_older(look, floor) and fit[0] > 0:
+            return None, None  # nor whether it was the same then
         self.checked += 1
         for place in fit:
             until = versions[place + 1].end if place + 1 < len(versions) else None
@@ -275,6 +277,12 @@ class LocalReads:
         if floor.look is None:
             what = f"returned {told(done)} {_place(last)}, though {floor.why}"
         return _anomaly(look, what, *others, name=name), None
+
+    def _may_be_older(self, look: Look, floor: Floor) -> bool:
+        """Tell whether a look may show a state from before the log begins, which came again."""
+        comes_again = look.shown is None or look.wanted[1] is first_partition
+        begin = self.versions.begin
+        return comes_again and (begin is None or floor.end < begin)
 
     def _dirty(self, look: Look, version: Version) -> Anomaly | None:
         """S34 for a look that shows what was not committed yet."""

@@ -257,6 +257,42 @@ def test_partitions_as_one_node_shows_them() -> None:
     assert "went back to" in found
 
 
+def test_a_state_that_comes_again_may_be_seen_before_the_log_begins() -> None:
+    """ISRs come and go: what was shown may be from before what the cleaned log has."""
+    trace = Trace(3, 1)
+    trace.start()
+    trace.elect(1, 1)
+    fields = {"partition_id": 0, "topic_id": "a" * 32}
+    first = {**fields, "leader": 1, "leader_epoch": 0, "isr": [1, 2]}
+    trace.append(1, topic_record("register-isr-p0", "a" * 32))
+    trace.append(1, {"type": "PartitionRecord", "fields": first})
+
+    def becomes(isr: list[int]) -> None:
+        trace.append(1, {"type": "PartitionChangeRecord", "fields": {**fields, "isr": isr}})
+        trace.replicate(1)
+        trace.flush(1)
+        trace.commit(1)
+
+    def look(isr: list[int]) -> None:
+        local(trace, {"leader": 1, "lep": 0, "isr": isr}, f="describe", key="p0")
+
+    becomes([1])
+    look([1])
+    becomes([1, 2])
+    look([1, 2])
+    for node in trace.disks:
+        trace.freeze(node)
+        trace.clean(node)
+    becomes([1])
+    assert messages(trace) == []
+    recovery(trace)
+    becomes([2, 1, 3])
+    look([2, 1, 3])
+    look([1])
+    (found,) = messages(trace, spec=BY_NODE)  # from the recovery on a node has what the log has
+    assert "went back to" in found
+
+
 def test_lists_as_one_node_shows_them() -> None:
     trace = Trace(3, 1)
     trace.start()
