@@ -20,7 +20,7 @@ CRASH = Meaning(
     "crash",
     promise=(
         "No node prints signs of a crash: a traceback, a fatal error, an illegal state, a failed "
-        "assertion, or that memory ran out."
+        "assertion, that memory ran out, or an exception that its controller has no answer for."
     ),
     why=(
         "A node stops by itself when it finds its own state to be impossible. Each such line is a "
@@ -29,7 +29,7 @@ CRASH = Meaning(
     source="ProcessTerminatingFaultHandler; KAFKA-12181; KAFKA-12331",
 )
 CONTEXT_LINES = 8
-LINE_CHARS_MAX = 300
+LINE_CHARS_MAX = 400
 
 TRACEBACK = re.compile(r"^\s*(?:\+ )?(?:Exception Group )?Traceback \(most recent call last\):")
 # An exception's own line, at the left edge: "ValueError: text", "node.errors.NodeFatalError".
@@ -57,6 +57,7 @@ SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
         "segmentation fault",
         re.compile(r"\bsegmentation fault\b|\bsegfault\b|\bcore dumped\b", re.I),
     ),
+    ("internal error", re.compile(r"\btreated as UnknownServerException\b")),
     ("killed by the kernel", re.compile(r"\bKilled process \d+")),
 )
 

@@ -40,7 +40,6 @@ from workloads.isr import (
     BROKERS,
     HEARTBEAT_MS,
     HEARTBEAT_SETTING,
-    OPS_PER_PARTITION,
     PARTITIONS,
     TOPIC_PREFIX,
     IsrOps,
@@ -54,7 +53,9 @@ SET, DELETE = 0, 1
 UNCLEAN = 1  # type of an election
 NO_ELECTION = ("election-not-needed", "eligible-leaders-not-available")  # answers, too
 SILENCE_S = (0.5, 6.0)
-ALTERS, LOOKS, MINIMA, ELECTIONS, FLASHES = 60, 12, 6, 1, 1  # weights; of each way to be gone, 1
+OPS_PER_PARTITION = 50  # alters; then come the next ones, and these may be deleted
+ALTERS, LOOKS, MINIMA = 60, 12, 6  # weights; of each way of a broker to be gone, 1
+ELECTIONS, RETIREMENTS, FLASHES = 1, 1, 1
 
 
 @workloads.register("elr", WorkloadTraits(plays_brokers=True, settings=SETTINGS))
@@ -64,9 +65,12 @@ def elr(spec: RunSpec) -> Workload:
     keys = Keys("p")
     heartbeat_s = int(spec.settings.get(HEARTBEAT_SETTING, HEARTBEAT_MS)) / 1000
 
-    def name(n: int, weight: int) -> str:
+    def number(n: int, weight: int) -> int:
         turn, place = divmod(n * ALTERS // weight + n % PARTITIONS, PARTITIONS)
-        return keys.name(turn // OPS_PER_PARTITION * PARTITIONS + place)
+        return turn // OPS_PER_PARTITION * PARTITIONS + place
+
+    def name(n: int, weight: int) -> str:
+        return keys.name(number(n, weight))
 
     def alter(rng: Random, n: int) -> Draft:
         members = [place for place in range(BROKERS) if rng.random() < 0.5]  # noqa: PLR2004
@@ -84,6 +88,14 @@ def elr(spec: RunSpec) -> Workload:
 
     def elect(_: Random, n: int) -> Draft:
         return Draft("elect", None, name(n, ELECTIONS))
+
+    def retire(_: Random, n: int) -> Draft:
+        old = number(n, RETIREMENTS) - PARTITIONS
+        return (
+            Draft("retire", None, f"p{old}")
+            if old >= 0
+            else Draft("describe", None, name(n, ALTERS))
+        )
 
     def flash(rng: Random, n: int) -> Draft:
         return Draft("flash", {"size": 1 + rng.randrange(BROKERS)}, f"f{n}")
@@ -112,11 +124,12 @@ def elr(spec: RunSpec) -> Workload:
             describe,
             minimum,
             elect,
+            retire,
             flash,
             restart,
             crash,
             silence,
-            weights=(ALTERS, LOOKS, MINIMA, ELECTIONS, FLASHES, 1, 1, 1),
+            weights=(ALTERS, LOOKS, MINIMA, ELECTIONS, RETIREMENTS, FLASHES, 1, 1, 1),
         ),
         final_generator=keys.on_each_thread(PARTITIONS, lambda key: Draft("describe", key=key)),
         checkers=("isr", "consensus", "observers", "reads"),
@@ -155,6 +168,9 @@ class ElrOps:
                     return op.with_(type="ok")
                 case "elect":
                     return op.with_(type="ok", value={"told": await self._elect(op.key or "")})
+                case "retire":
+                    await self._topics.delete(TOPIC_PREFIX + (op.key or ""))
+                    return op.with_(type="ok")
                 case "flash":
                     await self._flash(op.key or "", asked["size"])
                     return op.with_(type="ok")

@@ -35,6 +35,17 @@ def fetcher_of(event: Event, world: World) -> VoterKey | None:
             return None
 
 
+def keeper_of(event: Event, world: World) -> VoterKey | None:
+    """Name the sender of a request that keeps a leader in its role, if it accepted it, else None.
+
+    Beside fetches it is UpdateRaftVoter, in the place of which a follower does not fetch. Source:
+    Kafka's ``UpdateVoterHandler``.
+    """
+    if event["t"] == "rpc_ok" and event["api"] == "UpdateVoter":
+        return asker_of(event, world)
+    return fetcher_of(event, world)
+
+
 def asker_of(event: Event, world: World) -> VoterKey | None:
     """Do as ``asker``, once for all invariants that look at the event."""
     told_of, key = world.asker
@@ -68,7 +79,7 @@ class QuorumCredit(Invariant):
         """Collect fetches, and compare them with those that a leader counts."""
         replica, kind = world.here, event["t"]
         if kind in ("fetch_rx", "rpc_ok"):
-            key = fetcher_of(event, world)
+            key = keeper_of(event, world)
             if key is not None:
                 self._fetched.setdefault(replica.id, {})[key] = event["ts"]
         elif kind == "quorum":
@@ -165,7 +176,7 @@ class StepDown(Invariant):
         elif kind == "quorum" and not event["ok"]:
             return self._resigns(event)
         elif kind in ("fetch_rx", "rpc_ok"):
-            self._credit(event, reign, replica, fetcher_of(event, world))
+            self._credit(event, reign, replica, keeper_of(event, world))
         self.checked += 1
         is_due = event["ts"] - reign.since > reign.limit_ns + SLACK_MS * MS
         return self._leads(event, reign, replica) if is_due and not reign.is_lone else ()

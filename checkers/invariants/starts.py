@@ -78,12 +78,13 @@ class TruthfulStart(Invariant):
         self.checked += 1
         left = replica.files.get(QUORUM_STATE, Left((None,), torn=False))
         fields = {**said._asdict(), "ep": said.epoch}
-        wrong = [state for state in left.may if not same_election(state, fields)]
         nothing = said == (0, None, None, None)
-        if wrong and not (nothing and left.may == (None,)):
+        # a process that was killed as it wrote leaves two contents that a loss of power may choose
+        right = any(same_election(state, fields) for state in left.may)
+        if not right and not (nothing and left.may == (None,)):
             yield self._anomaly(
                 f"{replica.id} started from {said}, and its {QUORUM_STATE} has"
-                f" {told_of(wrong[0])} ({label(event)})",
+                f" {told_of(left.may[0])} ({label(event)})",
                 event,
                 epoch=said.epoch,
             )

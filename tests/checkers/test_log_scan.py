@@ -75,6 +75,7 @@ def test_what_a_jvm_logs_is_told_with_the_exception_below_it() -> None:
         ("kernel: Out of memory: kill process", "out of memory"),
         ("MemoryError", "out of memory"),
         ("Segmentation fault (core dumped)", "segmentation fault"),
+        ("ERROR x: event failed with Y (treated as UnknownServerException)", "internal error"),
         ("kernel: Killed process 123 (python)", "killed by the kernel"),
     ],
 )

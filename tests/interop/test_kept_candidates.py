@@ -1,4 +1,4 @@
-"""``docs/findings.md``: who was eligible in a deleted topic keeps the controllers electing for ever.
+"""``docs/findings.md``: who was eligible in a deleted topic ends each controller.
 
 A real controller and two real brokers. Should a newer Apache Kafka do better, this fails, and the
 page is to be changed.
@@ -66,7 +66,7 @@ def reigns(scene: LiveScene) -> int:
 def test_a_broker_that_died_ends_each_controller_that_it_asks(
     kafka: KafkaDist, release: str, tmp_path: Path, *, changes: bool
 ) -> None:
-    """The minimum is set to what it was, and the topic deleted, while one of two replicas is down."""
+    """The minimum is set anew and the topic deleted, while one of its two replicas is down."""
     assert kafka.archive.is_file()
     spec = RunSpec(
         7,

@@ -142,6 +142,12 @@ ENDS: Final = (
     ),
     Known(
         "crash",
+        "existed in isrMembers, but not in the topics map",
+        "docs/findings.md, who was eligible in a deleted topic",
+        red=True,
+    ),
+    Known(
+        "crash",
         "which is inconsistent with current leader OptionalInt.empty",
         "docs/findings.md, a leader without its quorum-state",
         red=True,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from checkers.invariants.starts import RecoveryAddsNothing, TruthfulStart
@@ -86,6 +89,27 @@ def test_who_did_not_lead_does_not_go_on_by_itself() -> None:
     trace.disks[3].epoch, trace.disks[3].leader, trace.disks[3].voted = 2, None, None
     trace.start(3)
     assert "n3 started from epoch 2, which nobody has entered" in messages(trace)[0]
+
+
+@pytest.mark.parametrize("told", ["old", "new", "other"])
+def test_who_was_killed_as_it_wrote_starts_from_what_a_loss_of_power_may_leave(told: str) -> None:
+    """Its rename was not fsynced: the file has the new content, and may have the old one again."""
+    trace = Trace(3)
+    trace.start()
+    trace.elect(1, 1)
+    trace.start(2)
+    events = trace.events["n2"]
+    place = max(i for i, each in enumerate(events) if each["t"] == "left" and _is_vote(each))
+    (new,) = events[place]["may"]
+    other = {**new, "leader": 3}
+    may = {"old": [new, other], "new": [other, new], "other": [other]}[told]
+    events[place] = {**events[place], "may": may}
+    found = messages(trace)
+    assert len(found) == (told == "other"), found
+
+
+def _is_vote(event: Mapping[str, Any]) -> bool:
+    return event["file"] == "quorum-state"
 
 
 def start_with_unflushed_tail(*, upto: int, flushed: int) -> list[str]:
