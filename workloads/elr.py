@@ -40,6 +40,7 @@ from workloads.isr import (
     BROKERS,
     HEARTBEAT_MS,
     HEARTBEAT_SETTING,
+    NO_BROKERS,
     PARTITIONS,
     TOPIC_PREFIX,
     IsrOps,
@@ -114,7 +115,10 @@ def elr(spec: RunSpec) -> Workload:
         cluster = cluster_of(system)
         fleet = Fleet(cluster, Cast(seeds.rng(spec.seed, "brokers")), BROKERS, heartbeat_s)
         return ElrOps(
-            IsrOps(Shared(cluster, fleet)), fleet, KafkaClient(cluster), Route(cluster, "")
+            IsrOps(Shared(cluster, fleet, waits=True)),
+            fleet,
+            KafkaClient(cluster),
+            Route(cluster, ""),
         )
 
     return Workload(
@@ -190,6 +194,8 @@ class ElrOps:
 
         Who reads this in one go must come to the same as who was there.
         """
+        if not self._fleet.is_registered:
+            raise Outcome(NO_BROKERS, definite=True)
         try:
             await create_by_hand(self._route, TOPIC_PREFIX + key, self._fleet.ids, deadline_s())
             await self._topics.delete(TOPIC_PREFIX + key)

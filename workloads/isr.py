@@ -55,6 +55,7 @@ BROKERS = 3
 PARTITIONS = 2  # in use at a time
 OPS_PER_PARTITION = 150  # of a kind; then come the next ones
 TOPIC_PREFIX = "register-isr-"  # topics of this name are the clients' own affair, see ``effects``
+NO_BROKERS = "brokers-not-registered"
 HEARTBEAT_SETTING, HEARTBEAT_MS = "broker.heartbeat.interval.ms", 2000
 
 
@@ -108,10 +109,14 @@ class Known:
 
 @dataclass(slots=True)
 class Shared:
-    """What all clients of a run share: the brokers, and what their leaders know."""
+    """What all clients of a run share: the brokers, and what their leaders know.
+
+    ``waits``: topics are made once all brokers have registered, and not on brokers to come.
+    """
 
     cluster: Cluster
     fleet: Fleet
+    waits: bool = False
     known: dict[str, Known] = field(default_factory=dict)
     making: dict[str, asyncio.Lock] = field(default_factory=dict)
 
@@ -259,6 +264,8 @@ class IsrOps:
             return await _describe(await self._route.connect(self._lookout), key)
 
     async def _make(self, key: str, by_s: float) -> None:
+        if self._shared.waits and not self._fleet.is_registered:
+            raise Outcome(NO_BROKERS, definite=True)
         ids = self._fleet.ids
         first = int(key.removeprefix("p")) % len(ids)
         try:

@@ -52,6 +52,11 @@ class Fleet:
         """Give the ids of all brokers of the fleet."""
         return tuple(member.broker.id for member in self.members)
 
+    @property
+    def is_registered(self) -> bool:
+        """Tell whether each broker has been registered, in this incarnation."""
+        return all(member.broker.epoch is not None for member in self.members)
+
     def member(self, broker_id: int) -> Member | None:
         """The broker of that id; None when it is none of the fleet's."""
         return next((m for m in self.members if m.broker.id == broker_id), None)

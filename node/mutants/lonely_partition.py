@@ -39,9 +39,7 @@ class LonelyController(QuorumController):
     "lonely-partition",
     breaks=("C14",),
     source="KIP-631 (a broker that comes back leads what nobody leads)",
-    scenario=Scenario(
-        seeds=(1, 2, 3, 4), workload="elr", rate_hz=30, concurrency=5, time_limit_s=20
-    ),
+    scenario=Scenario(seeds=(1, 2, 3), workload="elr", rate_hz=30, concurrency=5, time_limit_s=20),
 )
 def lonely_partition(parts: NodeParts) -> NodeParts:
     """A partition that has lost its leader never gets one again."""

@@ -9,6 +9,7 @@ from harness.systems.kafka.releases import (
     CLAIMS_CAUGHT_UP_SINCE,
     CLEARS_ELIGIBLE_UNTIL,
     COUNTS_FETCHERS_SINCE,
+    FORGETS_TOPICS_SINCE,
     FSYNCS_SNAPSHOTS_SINCE,
     HEARD_AT_ONCE_SINCE,
     KEEPS_EPOCHS_SINCE,
@@ -132,6 +133,14 @@ CLEARS_ELIGIBLE: Final = Known(
     "docs/findings.md, a partition that nobody may lead any more",
 )
 
+# Before 4.2 who reads at once that a topic came, went, and ELRs were cleared fails (KAFKA-19497).
+GHOST: Final = Known(
+    "crash",
+    "Error loading metadata log record",
+    "docs/kafka.md, a topic that came and went",
+    red=True,
+)
+
 # Exceptions that end a controller: the run is invalid, and the reader knows the story at once.
 ENDS: Final = (
     Known(
@@ -163,6 +172,8 @@ def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
         found.append(HEARS_LATE)
     if min(lines) < PAUSES_SINCE:
         found.append(SPINS)
+    if min(lines) < FORGETS_TOPICS_SINCE:
+        found.append(GHOST)
     if max(lines) >= PAUSES_SINCE:
         found.append(OBSERVER_SPINS)
     if max(lines) >= VOTES_KEPT_SINCE:

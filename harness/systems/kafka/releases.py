@@ -35,6 +35,7 @@ KEEPS_EPOCHS_SINCE: Final = (3, 9)  # of brokers, when the same incarnation regi
 VOTES_KEPT_SINCE: Final = (4, 0)  # of followers, in quorum-state
 HEARD_AT_ONCE_SINCE: Final = (4, 1)  # of the high watermark (KIP-1166)
 JOINS_SINCE: Final = (4, 2)  # a quorum, by itself (KIP-1186)
+FORGETS_TOPICS_SINCE: Final = (4, 2)  # that came and went within one delta (KAFKA-19497)
 PAUSES_SINCE: Final = (4, 2)  # a follower whose UpdateRaftVoter is due (KAFKA-19605)
 KEEPS_SETTINGS_UNTIL: Final = (4, 3)  # of deleted topics: all releases that were looked at
 CLEARS_ELIGIBLE_UNTIL: Final = (4, 3)  # docs/findings.md

@@ -8,7 +8,7 @@ BUG = ReleasedBug(
     "(`TopicsDelta.replay(RemoveTopicRecord)`)",
     affected="4.1.2",
     fixed="4.2.0",
-    breaks=("C8", "crash"),
+    breaks=("L8", "C8"),
     setting={"workload": "elr", "voters": 3, "observers": 1, "nemeses": ("kill", "pause")},
     narrowed="the workload `elr`, whose clients make a topic, delete it and set the minimum of "
     "ISRs, while nodes are down: what is left is seen by a ClearElrRecord of the same delta only",
@@ -20,4 +20,5 @@ BUG = ReleasedBug(
         "pace": "long",
         "time_limit_s": 60.0,
     },
+    known="docs/kafka.md, a topic that came and went",
 )
