@@ -93,7 +93,7 @@ def records(scene: LiveScene) -> list[dict[str, Any]]:
 def is_fencing(record: dict[str, Any]) -> bool:
     """Tell whether a record fences a broker."""
     is_change = record["type"] == "BrokerRegistrationChangeRecord"
-    return is_change and record["fields"]["fenced"] == 1
+    return is_change and bool(record["fields"]["fenced"] == 1)
 
 
 @pytest.mark.parametrize("release", [DEFAULT, KNOWN[-1]])

@@ -17,6 +17,7 @@ from harness.systems.kafka.releases import (
     LEADS_WHEN_ELECTED_SINCE,
     PAUSES_SINCE,
     VOTES_KEPT_SINCE,
+    Line,
     Release,
 )
 from harness.verdict import Known
@@ -164,36 +165,37 @@ ENDS: Final = (
 )
 
 
+# By the line of a release: what older ones do, what it and newer ones do, what no newer one is
+# known to do.
+BEFORE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
+    (HEARD_AT_ONCE_SINCE, (HEARS_LATE,)),
+    (PAUSES_SINCE, (SPINS,)),
+    (FORGETS_TOPICS_SINCE, (GHOST,)),
+    (LEADS_WHEN_ELECTED_SINCE, (CLAIMS_RESIGNED, OBSERVER_SPINS)),
+    (COUNTS_FETCHERS_SINCE, (LEADS_ON,)),
+    (CLAIMS_CAUGHT_UP_SINCE, (CLAIMS_EARLY,)),
+    (FSYNCS_SNAPSHOTS_SINCE, NAMED_TOO_EARLY),
+    (KEEPS_EPOCHS_SINCE, (RENUMBERS,)),
+    (VOTES_KEPT_SINCE, (FORGETS, FORGETS_LEADER)),
+)
+SINCE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
+    (PAUSES_SINCE, (OBSERVER_SPINS,)),
+    (VOTES_KEPT_SINCE, (STANDS_AGAIN,)),
+)
+UNTIL: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
+    (KEEPS_SETTINGS_UNTIL, (KEEPS_SETTINGS,)),
+    (CLEARS_ELIGIBLE_UNTIL, (CLEARS_ELIGIBLE,)),
+)
+
+
 def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
     """Tell what nodes of some releases are known to do."""
     lines = {release.line for release in releases}
+    oldest, newest = min(lines), max(lines)
     found = [*KNOWN, BY_THE_WALL, *ENDS]
-    if min(lines) < HEARD_AT_ONCE_SINCE:
-        found.append(HEARS_LATE)
-    if min(lines) < PAUSES_SINCE:
-        found.append(SPINS)
-    if min(lines) < FORGETS_TOPICS_SINCE:
-        found.append(GHOST)
-    if max(lines) >= PAUSES_SINCE:
-        found.append(OBSERVER_SPINS)
-    if max(lines) >= VOTES_KEPT_SINCE:
-        found.append(STANDS_AGAIN)
-    if min(lines) <= KEEPS_SETTINGS_UNTIL:
-        found.append(KEEPS_SETTINGS)
-    if min(lines) <= CLEARS_ELIGIBLE_UNTIL:
-        found.append(CLEARS_ELIGIBLE)
-    if min(lines) < LEADS_WHEN_ELECTED_SINCE:
-        found += [CLAIMS_RESIGNED, OBSERVER_SPINS]
-    if min(lines) < COUNTS_FETCHERS_SINCE:
-        found.append(LEADS_ON)
-    if min(lines) < CLAIMS_CAUGHT_UP_SINCE:
-        found.append(CLAIMS_EARLY)
-    if min(lines) < FSYNCS_SNAPSHOTS_SINCE:
-        found += NAMED_TOO_EARLY
-    if min(lines) < KEEPS_EPOCHS_SINCE:
-        found.append(RENUMBERS)
-    if min(lines) < VOTES_KEPT_SINCE:
-        found += [FORGETS, FORGETS_LEADER]
-        if max(lines) >= VOTES_KEPT_SINCE:
-            found += [*OF_ZOOKEEPER, WITHOUT_PRE_VOTE]
+    found += [each for line, known in BEFORE if oldest < line for each in known]
+    found += [each for line, known in SINCE if newest >= line for each in known]
+    found += [each for line, known in UNTIL if oldest <= line for each in known]
+    if oldest < VOTES_KEPT_SINCE <= newest:
+        found += [*OF_ZOOKEEPER, WITHOUT_PRE_VOTE]
     return tuple(found)

@@ -109,7 +109,7 @@ def test_who_was_killed_as_it_wrote_starts_from_what_a_loss_of_power_may_leave(t
 
 
 def _is_vote(event: Mapping[str, Any]) -> bool:
-    return event["file"] == "quorum-state"
+    return str(event["file"]) == "quorum-state"
 
 
 def start_with_unflushed_tail(*, upto: int, flushed: int) -> list[str]:

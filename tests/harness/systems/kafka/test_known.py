@@ -123,3 +123,36 @@ def test_the_first_releases_begin_to_lead_early_and_lead_on(
     found = [a for a in (*told, behind, at_rest) if any(each.excuses(a) for each in known)]
     assert {a.invariant for a in found} == of_release
     assert all(a in told for a in found)
+
+
+@pytest.mark.parametrize(
+    ("invariant", "message", "version", "known", "red"),
+    [
+        (
+            "C14",
+            "are in service and have all messages, but nobody may lead it any more",
+            v,
+            k,
+            False,
+        )
+        for v, k in (("4.1.2", True), ("4.3.1", True), ("4.4.0", False))
+    ]
+    + [
+        (
+            "crash",
+            "Topic ID x existed in isrMembers, but not in the topics map.",
+            "4.3.1",
+            True,
+            True,
+        ),
+        ("crash", "Error loading metadata log record from offset 53", "4.1.2", True, True),
+        ("crash", "Error loading metadata log record from offset 53", "4.2.0", False, False),
+        ("C14", "are in service and eligible", "4.3.1", False, False),
+    ],
+)
+def test_what_becomes_of_eligible_leaders_is_known(
+    invariant: str, message: str, version: str, *, known: bool, red: bool
+) -> None:
+    found = [k for k in known_of([Release(version)]) if k.covers(Anomaly(invariant, message))]
+    assert bool(found) is known
+    assert any(each.red for each in found) is red
