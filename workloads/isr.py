@@ -111,12 +111,14 @@ class Known:
 class Shared:
     """What all clients of a run share: the brokers, and what their leaders know.
 
-    ``waits``: topics are made once all brokers have registered, and not on brokers to come.
+    ``waits``: topics are made once all brokers have registered, and not on brokers to come;
+    ``factor``: on so many of them, None: on all.
     """
 
     cluster: Cluster
     fleet: Fleet
     waits: bool = False
+    factor: int | None = None
     known: dict[str, Known] = field(default_factory=dict)
     making: dict[str, asyncio.Lock] = field(default_factory=dict)
 
@@ -269,7 +271,8 @@ class IsrOps:
         ids = self._fleet.ids
         first = int(key.removeprefix("p")) % len(ids)
         try:
-            await create_by_hand(self._route, TOPIC_PREFIX + key, ids[first:] + ids[:first], by_s)
+            replicas = (ids[first:] + ids[:first])[: self._shared.factor]
+            await create_by_hand(self._route, TOPIC_PREFIX + key, replicas, by_s)
         except Outcome as outcome:
             if outcome.error != EXISTS:
                 raise Outcome(f"create-topic: {outcome.error}", definite=True) from outcome

@@ -203,7 +203,8 @@ class EligibleLeaders:
         self.checked += 1
         where = _named(partition, image)
         for what, members in (("in sync", state.isr), ("eligible", state.eligible_leaders)):
-            lacking = [broker for broker in members if broker not in whole]
+            # who is no replica any more C3 tells of
+            lacking = [b for b in members if b not in whole and b in state.replicas]
             if lacking:
                 died = sorted(self._died.intersection(lacking))
                 why = f", of which {died} have just died" if died else ""
@@ -219,12 +220,13 @@ def _still_whole(whole: set[int], before: PartitionState, after: PartitionState)
     """Tell who has everything after a change of the partition itself.
 
     Who joins an ISR has caught up with the leader, which asks for it. A leader that is elected
-    joins without that, unless it was just being added.
+    joins without that, unless a reassignment ends with it, which its predecessor asked for.
     """
     if after.recovery == RECOVERING and after.leader not in whole and after.leader != NO_LEADER:
         return {after.leader}  # what it has counts from now on
     joined = set(after.isr) - set(before.isr)
-    if after.leader != before.leader and after.leader not in before.adding:
+    is_moved = bool(before.adding or before.removing) and not (after.adding or after.removing)
+    if after.leader != before.leader and not is_moved:
         joined.discard(after.leader)
     if before.leader != NO_LEADER:
         whole |= joined

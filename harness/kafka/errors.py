@@ -47,6 +47,7 @@ ERRORS: dict[int, ErrorInfo] = {
     80: ErrorInfo("preferred-leader-not-available", definite=True),
     83: ErrorInfo("eligible-leaders-not-available", definite=True),
     84: ErrorInfo("election-not-needed", definite=True),
+    85: ErrorInfo("no-reassignment-in-progress", definite=True),
     87: ErrorInfo("invalid-record", definite=True),
     89: ErrorInfo("throttling-quota-exceeded", definite=True),
     95: ErrorInfo("invalid-update-version", definite=True),

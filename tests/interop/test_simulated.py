@@ -303,18 +303,29 @@ def test_a_finding_happens_again(
     assert invariant in {anomaly["invariant"] for anomaly in found["anomalies"]}, done
 
 
-@pytest.mark.parametrize("release", [DEFAULT, NEWEST])
-def test_a_partition_that_nobody_may_lead_any_more_is_known(
-    played: Resident, release: str, tmp_path: Path
+LEFT_ALONE = "a partition that nobody may lead any more", "has no leader in the end"
+MOVED = "who was moved away stays eligible", "members that are no replicas"
+
+
+@pytest.mark.parametrize(
+    ("name", "finding", "message", "release"),
+    [
+        ("left-alone", *LEFT_ALONE, DEFAULT),
+        ("left-alone", *LEFT_ALONE, NEWEST),
+        ("moved-eligible", *MOVED, NEWEST),  # with the bytes of 4.1.2 it is another moment
+    ],
+)
+def test_what_becomes_of_eligible_leaders_is_known(
+    played: Resident, name: str, finding: str, message: str, release: str, tmp_path: Path
 ) -> None:
-    again = (FINDINGS / "left-alone", "--kafka-version", release, "--store", tmp_path)
+    again = (FINDINGS / name, "--kafka-version", release, "--store", tmp_path)
     done = played("repro", *again)
-    assert done.code == 2, done  # five ops are no coverage
-    assert "known: docs/findings.md, a partition that nobody may lead any more: 1" in done.out
+    assert done.code == 2, done  # a few ops are no coverage
+    assert f"known: docs/findings.md, {finding}: 1" in done.out
     (found,) = results(tmp_path).values()
     assert found["anomalies"] == []
     left = [r for each in found["results"] for r in each.get("known", ())]
-    assert any("has no leader in the end" in json.dumps(each) for each in left), left
+    assert any(message in json.dumps(each) for each in left), left
 
 
 @pytest.mark.parametrize("release", [DEFAULT, pytest.param(NEWEST, marks=pytest.mark.long)])

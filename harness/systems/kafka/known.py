@@ -134,6 +134,11 @@ CLEARS_ELIGIBLE: Final = Known(
     "docs/findings.md, a partition that nobody may lead any more",
 )
 
+# A replica that was moved away stays in the ELR.
+KEEPS_MOVED: Final = Known(
+    "C3", " has members that are no replicas", "docs/findings.md, who was moved away stays eligible"
+)
+
 # Before 4.2 who reads at once that a topic came, went, and ELRs were cleared fails (KAFKA-19497).
 GHOST: Final = Known(
     "crash",
@@ -184,7 +189,7 @@ SINCE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
 )
 UNTIL: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (KEEPS_SETTINGS_UNTIL, (KEEPS_SETTINGS,)),
-    (CLEARS_ELIGIBLE_UNTIL, (CLEARS_ELIGIBLE,)),
+    (CLEARS_ELIGIBLE_UNTIL, (CLEARS_ELIGIBLE, KEEPS_MOVED)),
 )
 
 

@@ -140,6 +140,21 @@ def test_a_replica_that_was_added_may_lead_at_once() -> None:
     assert not broken(ENABLED, [register(3, 8)], moved, done)
 
 
+def test_a_replica_that_joins_as_a_move_ends_may_lead_at_once() -> None:
+    """The leader, which is moved away, asks for the ISR with which the move is done."""
+    small: Batch = change(isr=(2,), leader=2)
+    going: Batch = change(removing_replicas=(2,))
+    done: Batch = change(replicas=(1,), isr=(1,), leader=1, removing_replicas=())
+    assert broken(ENABLED, [cluster_minimum("1")], small, done)
+    assert not broken(ENABLED, [cluster_minimum("1")], small, going, done)
+
+
+def test_who_is_no_replica_any_more_is_left_to_another_invariant() -> None:
+    gone: Batch = change(replicas=(1,))
+    found = walked(ENABLED, SMALL, gone).anomalies
+    assert [each.invariant for each in found] == ["C3"]
+
+
 def test_without_eligible_leaders_nothing_is_promised() -> None:
     assert not broken(change(isr=(1,)), [register(1, 8, DIED)])
     assert not broken(change(isr=(1,)), [register(1, 8, DIED)], ENABLED)  # what is, is the truth

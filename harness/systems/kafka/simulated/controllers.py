@@ -28,6 +28,7 @@ NATIVE: Final = frozenset(
         ApiKey.UPDATE_FEATURES,
         ApiKey.ALTER_PARTITION,
         ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
     }
 )
 OF_BROKERS: Final = frozenset({ApiKey.METADATA})  # from their own image

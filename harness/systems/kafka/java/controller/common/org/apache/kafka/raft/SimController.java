@@ -17,6 +17,8 @@ import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.message.AllocateProducerIdsRequestData;
 import org.apache.kafka.common.message.AllocateProducerIdsResponseData;
+import org.apache.kafka.common.message.AlterPartitionReassignmentsRequestData;
+import org.apache.kafka.common.message.AlterPartitionReassignmentsResponseData;
 import org.apache.kafka.common.message.AlterPartitionRequestData;
 import org.apache.kafka.common.message.AlterPartitionResponseData;
 import org.apache.kafka.common.message.BrokerHeartbeatRequestData;
@@ -258,6 +260,10 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         if (request instanceof AlterPartitionRequestData asked) {
             return done(key, () -> controller.alterPartition(context(version), asked)).handle((reply, e) ->
                 e == null ? reply : new AlterPartitionResponseData().setErrorCode(code(e)));
+        }
+        if (request instanceof AlterPartitionReassignmentsRequestData asked) {
+            return done(key, () -> controller.alterPartitionReassignments(context(version), asked)).handle((reply, e) ->
+                e == null ? reply : new AlterPartitionReassignmentsResponseData().setErrorCode(code(e)).setErrorMessage(message(e)));
         }
         if (request instanceof ElectLeadersRequestData asked) {
             return done(key, () -> controller.electLeaders(context(version), asked)).handle((reply, e) ->

@@ -1,0 +1,32 @@
+"""The ``reassign`` workload: replicas move between brokers, which die meanwhile."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import simulate
+from harness.spec import RunSpec
+from harness.verdict import Valid
+from workloads.elr import SETTINGS
+
+SPEC = RunSpec(
+    seed=2,
+    workload="reassign",
+    nemeses=("kill",),
+    observers=1,
+    time_limit_s=20,
+    rate_hz=20,
+    concurrency=5,
+    settings=SETTINGS,
+)
+
+
+def test_a_healthy_cluster_moves_replicas_and_loses_none() -> None:
+    run = simulate(Plan.simulated(SPEC))
+    assert run.verdict is Valid.VALID, run.judgement.reasons
+    done = Counter(op.f for op in run.data.history.clients() if op.type == "ok")
+    assert {"alter", "describe", "reassign", "min-isr", "crash"} <= done.keys()
+    records = [r["fields"] for batch in run.data.logs["n1"] for r in batch.records]
+    assert any(fields.get("adding_replicas") for fields in records), "a move begins"
+    assert any(fields.get("adding_replicas") == [] for fields in records), "and ends"
