@@ -30,7 +30,7 @@ def test_a_heal_takes_orders_of_a_dead_harness_away(tmp_path: Path) -> None:
     path.write_text("\n".join([json.dumps(owner), *lines, ""]))
 
     healed = heal_all(tmp_path / "state")
-    assert [(item.kind, item.done) for item in healed] == [("clock", True), ("disk", True)]
+    assert [(item.kind, item.done) for item in healed] == [("clock", True), ("disk", True)], healed
     assert not (folder / "trouble.json").exists()
     assert not (folder / "clock").exists()
     assert not path.exists()
