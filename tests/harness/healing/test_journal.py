@@ -17,6 +17,7 @@ from harness.errors import EnvError
 from harness.healing import heal as heal_module
 from harness.healing.heal import heal_all, leftovers, undoes
 from harness.healing.journal import Journal, read_journal, state_folder
+from harness.registry import environments
 
 
 def test_an_entry_is_on_disk_before_record_returns(tmp_path: Path) -> None:
@@ -111,8 +112,15 @@ def test_after_a_reboot_the_same_pid_and_start_are_somebody_else(tmp_path: Path)
     assert [item.action for item in heal_all(tmp_path)] == ["it went with its relay"]
 
 
-def test_other_kinds_bring_their_own_undo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heal_module, "_UNDO", {})
+@pytest.fixture
+def own_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have kinds of a test's own; those of environments are there before, and afterwards."""
+    environments.load_beside("heal")
+    monkeypatch.setattr(heal_module, "_UNDO", dict(heal_module._UNDO))
+
+
+@pytest.mark.usefixtures("own_kinds")
+def test_other_kinds_bring_their_own_undo(tmp_path: Path) -> None:
     done: list[tuple[str, Mapping[str, Any]]] = []
 
     @undoes("firewall")
@@ -140,12 +148,10 @@ def test_other_kinds_bring_their_own_undo(tmp_path: Path, monkeypatch: pytest.Mo
     assert path.exists(), "kept for the next try"
 
 
-def test_of_two_heals_at_once_one_waits_for_the_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("own_kinds")
+def test_of_two_heals_at_once_one_waits_for_the_other(tmp_path: Path) -> None:
     began, go_on = threading.Event(), threading.Event()
     done: list[str] = []
-    monkeypatch.setattr(heal_module, "_UNDO", dict(heal_module._UNDO))
 
     @undoes("slow thing")
     def _undo(run: str, what: Mapping[str, Any]) -> str:
