@@ -146,10 +146,12 @@ class EligibleLeaders:
         self._all = False
 
     def _enable(self, image: MetadataImage) -> None:
-        """Take what is for the truth when eligible leaders begin to count."""
+        """Trust ISRs when eligible leaders begin to count; who was eligible before may not be."""
         enabled = _is_enabled(image)
         if enabled and not self._enabled:
-            self.begin(image)
+            for topic in image.topics.values():
+                for index, state in topic.partitions.items():
+                    self._whole.setdefault((topic.id, index), set()).update(state.isr)
         self._enabled = enabled
 
     def _dies(self, broker_id: int) -> None:
@@ -243,9 +245,7 @@ def _is_enabled(image: MetadataImage) -> bool:
 
 
 def _enough(partition: Partition, state: PartitionState, image: MetadataImage) -> int:
-    """The size of an ISR that acknowledges messages; 1 without eligible leaders."""
-    if not _is_enabled(image):
-        return 1
+    """The size of an ISR that acknowledges messages."""
     topic = image.topic_by_id(partition[0])
     for resource in ((TOPIC, topic.name if topic else ""), (BROKER, "")):
         value = image.config(resource).get(MIN_ISR)

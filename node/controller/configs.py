@@ -91,11 +91,11 @@ def _write(
         _check_min_isr(resource, settings[MIN_ISR])
         # who was eligible by the old minimum need not be so by the new one
         records.append(ClearElrRecord(topic_name=name if type_ == TOPIC else ""))
-        records += _kept_candidates(ctx, resource)
+        records += kept_candidates(ctx, resource)
     operation.add(*records)
 
 
-def _kept_candidates(ctx: Context, resource: ConfigResource) -> list[MetadataRecord]:
+def kept_candidates(ctx: Context, resource: ConfigResource) -> list[MetadataRecord]:
     """Keep who may lead a partition that nobody leads: there no minimum has acknowledged anything.
 
     Kafka forgets them, so that nobody may lead such a partition any more: docs/findings.md.

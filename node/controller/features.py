@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from node.controller.configs import kept_candidates
 from node.controller.context import CLUSTER_DEFAULT, MIN_ISR, Context
 from node.controller.errors import ApiError, OperationError
 from node.controller.feature_operations import (
@@ -32,6 +33,7 @@ from node.metadata.image import BROKER
 from node.metadata.schemas import (
     AbortTransactionRecord,
     BeginTransactionRecord,
+    ClearElrRecord,
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
@@ -165,8 +167,14 @@ def _invalid(update: FeatureUpdate, problem: str) -> OperationError:
 
 
 def _elr_safety_records(ctx: Context) -> list[MetadataRecord]:
-    """One min.insync.replicas for the whole cluster, which all members then agree on."""
-    records: list[MetadataRecord] = []
+    """One min.insync.replicas for the whole cluster, and nobody who was eligible before.
+
+    The minimum may have changed while the feature was off. Kafka lets ELRs stay: docs/findings.md.
+    """
+    records: list[MetadataRecord] = [
+        ClearElrRecord(topic_name=""),
+        *kept_candidates(ctx, CLUSTER_DEFAULT),
+    ]
     if ctx.overlay.setting(CLUSTER_DEFAULT, MIN_ISR) is None:
         records.append(_cluster_setting(MIN_ISR, ctx.config.static.get(MIN_ISR, "1")))
     for type_, name in sorted(ctx.overlay.resources()):

@@ -161,6 +161,15 @@ def test_without_eligible_leaders_nothing_is_promised() -> None:
     assert not broken(ENABLED, SMALL, [level(0), *change(eligible_leader_replicas=())])
 
 
+def test_who_was_eligible_before_may_lack_what_was_acknowledged_since() -> None:
+    """The feature is taken back, and given again: meanwhile a minimum has changed."""
+    lowered: Batch = [cluster_minimum("1")]
+    assert broken(ENABLED, SMALL, [level(0)], lowered, [level(1)])
+    assert not broken(ENABLED, SMALL, [level(0)], [level(1)])
+    cleared: Batch = [level(1), *change(eligible_leader_replicas=())]
+    assert not broken(ENABLED, SMALL, [level(0)], lowered, cleared)
+
+
 def test_a_topic_that_is_gone_is_forgotten() -> None:
     gone: Batch = [s.RemoveTopicRecord(version=0, topic_id=UUID(int=7))]
     assert not broken(ENABLED, SMALL, gone, create(id_=UUID(int=9)))

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from node.controller.errors import ApiError
+from node.controller.feature_operations import FeatureUpdate, UpgradeType
 from node.controller.operations import NewTopic
 from node.controller.partition_operations import (
     AssignReplicasToDirsRequest,
@@ -16,6 +17,7 @@ from node.controller.partition_operations import (
     NewPartitions,
     Reassignment,
 )
+from node.metadata.features import ELR_VERSION
 from node.metadata.schemas import PartitionChangeRecord
 from node.metadata.state import BROKER, TOPIC, UNASSIGNED_DIR
 from tests.support.nodes.controllers import Cluster, alter
@@ -173,6 +175,22 @@ def test_another_minimum_forgets_nobody_who_may_lead_what_nobody_leads(
     assert state.last_known_leaders == (1,)
     cluster.beat(2)
     assert cluster.partition().leader == 2
+
+
+@pytest.mark.parametrize("led", [True, False])
+def test_nobody_who_was_eligible_before_is_so_when_the_feature_comes_back(*, led: bool) -> None:
+    """The minimum may have changed meanwhile; without a leader it does not matter."""
+    cluster = Cluster(2)
+    cluster.topic("t", (1, 2), min_insync_replicas="2")
+    fence(cluster, 2)
+    if not led:
+        fence(cluster, 1)
+    for level, kind in ((0, UpgradeType.SAFE_DOWNGRADE), (1, UpgradeType.UPGRADE)):
+        wanted = [FeatureUpdate(ELR_VERSION, level, kind)]
+        assert cluster.do(cluster.controller.update_features(wanted)).error == ApiError.NONE
+        if level == 0:
+            cluster.do(cluster.controller.alter_configs([alter("min.insync.replicas", 0, "1")]))
+    assert cluster.partition().eligible_leaders == (() if led else (1, 2))
 
 
 def test_a_minimum_is_refused_while_too_many_partitions_have_no_leader(

@@ -148,6 +148,7 @@ def test_the_first_releases_begin_to_lead_early_and_lead_on(
         ("crash", "Error loading metadata log record from offset 53", "4.1.2", True, True),
         ("crash", "Error loading metadata log record from offset 53", "4.2.0", False, False),
         ("C14", "are in service and eligible", "4.3.1", False, False),
+        ("crash", "leader 2 and epoch 1 since it matches the local node.id", "4.3.1", True, True),
     ],
 )
 def test_what_becomes_of_eligible_leaders_is_known(

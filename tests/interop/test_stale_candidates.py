@@ -1,0 +1,141 @@
+"""``docs/findings.md``: who was eligible before the feature was taken back is so afterwards.
+
+A real controller and two real brokers, which lose a message that was acknowledged with acks=all.
+Should a newer Apache Kafka do better, this fails, and the page is to be changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
+from kafka.structs import TopicPartition  # type: ignore[import-untyped]
+from kio.schema.update_features.v1.request import FeatureUpdateKey, UpdateFeaturesRequest
+from kio.static.primitive import i8, i16
+
+from harness.kafka.route import Route, deadline_s, no_error, request
+from harness.kafka.topics import create_by_hand
+from harness.spec import RunSpec
+from harness.systems.kafka.distribution import KafkaDist
+from harness.systems.kafka.releases import DEFAULT, KNOWN, VERSION
+from node.metadata.features import ELR_VERSION
+from node.wire.network import Caller
+from tests.support.live.scene import LiveScene, play
+from workloads.elr import SETTINGS, set_minimum
+
+pytestmark = [pytest.mark.slow, pytest.mark.long]
+CONTROLLER, LEADER, OTHER, TOPIC = "n1", "n2", "n3", "t"
+LEADER_ID, OTHER_ID = 2, 3
+UPGRADE, SAFE_DOWNGRADE = 1, 2  # KIP-778
+WITHIN_S = 40.0  # the start of a JVM, and a session
+SEEN_S = 1.0  # by when a broker goes by a setting
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Look again and again until something is so."""
+    async with asyncio.timeout(WITHIN_S):
+        while not is_so():  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.2)
+
+
+def records(scene: LiveScene, kind: str) -> list[dict[str, Any]]:
+    """The fields of the controller's records of a kind."""
+    batches = scene.system.stored_log(CONTROLLER)
+    return [dict(r["fields"]) for batch in batches for r in batch.records if r["type"] == kind]
+
+
+def is_fenced(scene: LiveScene, broker_id: int) -> bool:
+    """Tell whether a broker was fenced last."""
+    changes = records(scene, "BrokerRegistrationChangeRecord")
+    told = [each["fenced"] for each in changes if each["broker_id"] == broker_id]
+    return [each for each in told if each][-1:] == [1]
+
+
+def is_led(scene: LiveScene) -> bool:
+    """Tell whether the other broker was elected last."""
+    changes = records(scene, "PartitionChangeRecord")
+    return bool(changes and changes[-1]["leader"] == OTHER_ID)
+
+
+async def finalize(route: Route, level: int, kind: int) -> None:
+    """Give the feature of eligible leaders a level."""
+    update = FeatureUpdateKey(
+        feature=ELR_VERSION, max_version_level=i16(level), upgrade_type=i8(kind)
+    )
+    wanted = UpdateFeaturesRequest(feature_updates=(update,), validate_only=False)
+
+    async def attempt(connection: Caller) -> None:
+        for row in no_error(await request(connection, wanted)).results:
+            no_error(row)
+
+    await route.at_controller(attempt, deadline_s())
+
+
+def send(server: str) -> int:
+    """Produce a message with acks=all; the offset that it was acknowledged at."""
+    producer = KafkaProducer(bootstrap_servers=server, acks="all")
+    try:
+        return int(producer.send(TOPIC, b"M", partition=0).get(timeout=WITHIN_S).offset)
+    finally:
+        producer.close()
+
+
+def end(server: str) -> int:
+    """The end of the partition by the word of its leader."""
+    consumer, partition = KafkaConsumer(bootstrap_servers=server), TopicPartition(TOPIC, 0)
+    try:
+        return int(consumer.end_offsets([partition])[partition])
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("release", [DEFAULT, KNOWN[-1]])
+@pytest.mark.parametrize("toggled", [True, False], ids=("toggled", "control"))
+def test_a_message_is_lost_though_all_was_acknowledged_and_nobody_recovers(
+    kafka: KafkaDist, release: str, tmp_path: Path, *, toggled: bool
+) -> None:
+    """The feature is taken back while a broker is eligible, and given again."""
+    assert kafka.archive.is_file()
+    spec = RunSpec(
+        7,
+        system="kafka",
+        workload="elr",
+        voters=1,
+        observers=2,
+        settings={**SETTINGS, VERSION: release},
+    )
+
+    async def main(scene: LiveScene) -> None:
+        places = scene.system.cluster().addresses
+        server = {node: f"{places[node].host}:{places[node].port}" for node in (LEADER, OTHER)}
+        route = Route(scene.system.cluster(), CONTROLLER)
+        await create_by_hand(route, TOPIC, (LEADER_ID, OTHER_ID), deadline_s())
+        await set_minimum(route, TOPIC, 2)
+        assert await asyncio.to_thread(send, server[LEADER]) == 0
+        await scene.system._stop(OTHER)  # in good order: it has all that was acknowledged
+        await until(lambda: is_fenced(scene, OTHER_ID))
+        if toggled:
+            await finalize(route, 0, SAFE_DOWNGRADE)
+        await set_minimum(route, TOPIC, 1)
+        if toggled:
+            await finalize(route, 1, UPGRADE)
+        await asyncio.sleep(SEEN_S)
+        assert await asyncio.to_thread(send, server[LEADER]) == 1, "the leader alone suffices"
+        await scene.system.kill(LEADER)
+        await until(lambda: is_fenced(scene, LEADER_ID))
+        await scene.system._launch(OTHER)
+        await until(lambda: not is_fenced(scene, OTHER_ID))
+        route.close()
+        if not toggled:
+            assert not is_led(scene), "it may lack the message, and waits for who has it"
+            return
+        await until(lambda: is_led(scene))
+        recoveries = records(scene, "PartitionChangeRecord")
+        assert all(each["leader_recovery_state"] == -1 for each in recoveries), "a clean election"
+        assert await asyncio.to_thread(end, server[OTHER]) == 1, "and the message is gone"
+
+    play(tmp_path, main, spec, frozenset())
