@@ -1,7 +1,7 @@
 """``elr``: brokers die, fall silent and stop, while leaders change ISRs and minima are moved.
 
-What becomes of eligible leader replicas (KIP-966). The brokers are played, as in ``isr``; one that
-dies comes back as an incarnation that may have lost messages, and says so (C13).
+The workload tries eligible leader replicas (KIP-966). Clients play the brokers, as in ``isr``. A
+broker that dies comes back as an incarnation that may have lost messages, and its id says so (C13).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from harness.registry import workloads
 from harness.spec import RunSpec
 from node.wire.network import Caller
 from workloads.common.abilities import refuse_without
+from workloads.common.departures import Turns, departures
 from workloads.common.keys import Keys
 from workloads.isr import (
     BROKERS,
@@ -53,10 +54,8 @@ BROKER_RESOURCE, CLUSTER = 4, ""
 SET, DELETE = 0, 1
 UNCLEAN = 1  # type of an election
 NO_ELECTION = ("election-not-needed", "eligible-leaders-not-available")  # answers, too
-SILENCE_S = (0.5, 6.0)
 OPS_PER_PARTITION = 50  # alters; then come the next ones, and these may be deleted
-ALTERS, LOOKS, MINIMA = 60, 12, 6  # weights; of each way of a broker to be gone, 1
-ELECTIONS, RETIREMENTS, FLASHES = 1, 1, 1
+ALTERS, LOOKS, MINIMA = 60, 12, 6  # weights; of all others, 1
 
 
 @workloads.register("elr", WorkloadTraits(plays_brokers=True, settings=SETTINGS))
@@ -66,50 +65,27 @@ def elr(spec: RunSpec) -> Workload:
     keys = Keys("p")
     heartbeat_s = int(spec.settings.get(HEARTBEAT_SETTING, HEARTBEAT_MS)) / 1000
 
-    def number(n: int, weight: int) -> int:
-        turn, place = divmod(n * ALTERS // weight + n % PARTITIONS, PARTITIONS)
-        return turn // OPS_PER_PARTITION * PARTITIONS + place
-
-    def name(n: int, weight: int) -> str:
-        return keys.name(number(n, weight))
+    turns = Turns(keys, PARTITIONS, OPS_PER_PARTITION, ALTERS)
 
     def alter(rng: Random, n: int) -> Draft:
         members = [place for place in range(BROKERS) if rng.random() < 0.5]  # noqa: PLR2004
         how = rng.choice(("now", "now", "now", "now", "old-members", "old-epoch"))
-        return Draft("alter", {"members": members, "how": how}, name(n, ALTERS))
+        return Draft("alter", {"members": members, "how": how}, turns.name(n, ALTERS))
 
     def describe(_: Random, n: int) -> Draft:
-        return Draft("describe", None, name(n, LOOKS))
+        return Draft("describe", None, turns.name(n, LOOKS))
 
     def minimum(rng: Random, n: int) -> Draft:
         if rng.random() < 0.3:  # noqa: PLR2004 - of the cluster
             return Draft("min-isr", {"size": 1 + rng.randrange(BROKERS)})
         size = rng.choice((None, *range(1, BROKERS + 1)))
-        return Draft("min-isr", {"size": size}, name(n, MINIMA))
+        return Draft("min-isr", {"size": size}, turns.name(n, MINIMA))
 
     def elect(_: Random, n: int) -> Draft:
-        return Draft("elect", None, name(n, ELECTIONS))
-
-    def retire(_: Random, n: int) -> Draft:
-        old = number(n, RETIREMENTS) - PARTITIONS
-        return (
-            Draft("retire", None, f"p{old}")
-            if old >= 0
-            else Draft("describe", None, name(n, ALTERS))
-        )
+        return Draft("elect", None, turns.name(n))
 
     def flash(rng: Random, n: int) -> Draft:
         return Draft("flash", {"size": 1 + rng.randrange(BROKERS)}, f"f{n}")
-
-    def restart(rng: Random, _: int) -> Draft:
-        return Draft("restart", {"member": rng.randrange(BROKERS)})
-
-    def crash(rng: Random, _: int) -> Draft:
-        return Draft("crash", {"member": rng.randrange(BROKERS)})
-
-    def silence(rng: Random, _: int) -> Draft:
-        for_s = round(rng.uniform(*SILENCE_S), 1)
-        return Draft("silence", {"member": rng.randrange(BROKERS), "for_s": for_s})
 
     def client(system: System) -> Client:
         cluster = cluster_of(system)
@@ -128,12 +104,10 @@ def elr(spec: RunSpec) -> Workload:
             describe,
             minimum,
             elect,
-            retire,
+            turns.retire,
             flash,
-            restart,
-            crash,
-            silence,
-            weights=(ALTERS, LOOKS, MINIMA, ELECTIONS, RETIREMENTS, FLASHES, 1, 1, 1),
+            *departures(BROKERS),
+            weights=(ALTERS, LOOKS, MINIMA, 1, 1, 1, 1, 1, 1),
         ),
         final_generator=keys.on_each_thread(PARTITIONS, lambda key: Draft("describe", key=key)),
         checkers=("isr", "consensus", "observers", "reads"),
@@ -192,7 +166,7 @@ class ElrOps:
     async def _flash(self, key: str, size: int) -> None:
         """Make a topic and delete it, then set the minimum of the cluster: all soon after another.
 
-        Who reads this in one go must come to the same as who was there.
+        A node that reads all of this at once must get the same image as one that was there.
         """
         if not self._fleet.is_registered:
             raise Outcome(NO_BROKERS, definite=True)

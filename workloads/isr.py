@@ -109,7 +109,7 @@ class Known:
 
 @dataclass(slots=True)
 class Shared:
-    """What all clients of a run share: the brokers, and what their leaders know.
+    """All clients of a run share this: the brokers, and what each partition's leader knows.
 
     ``waits``: topics are made once all brokers have registered, and not on brokers to come;
     ``factor``: on so many of them, None: on all.

@@ -32,8 +32,9 @@ from harness.registry import workloads
 from harness.spec import RunSpec
 from node.wire.network import Caller
 from workloads.common.abilities import refuse_without
+from workloads.common.departures import Turns, departures
 from workloads.common.keys import Keys
-from workloads.elr import SETTINGS, SILENCE_S, ElrOps
+from workloads.elr import SETTINGS, ElrOps
 from workloads.isr import (
     HEARTBEAT_MS,
     HEARTBEAT_SETTING,
@@ -55,46 +56,27 @@ def reassign(spec: RunSpec) -> Workload:
     keys = Keys("p")
     heartbeat_s = int(spec.settings.get(HEARTBEAT_SETTING, HEARTBEAT_MS)) / 1000
 
-    def number(n: int, weight: int) -> int:
-        turn, place = divmod(n * ALTERS // weight + n % PARTITIONS, PARTITIONS)
-        return turn // OPS_PER_PARTITION * PARTITIONS + place
-
-    def name(n: int, weight: int = 1) -> str:
-        return keys.name(number(n, weight))
+    turns = Turns(keys, PARTITIONS, OPS_PER_PARTITION, ALTERS)
 
     def alter(rng: Random, n: int) -> Draft:
         members = [place for place in range(BROKERS) if rng.random() < 0.7]  # noqa: PLR2004
-        return Draft("alter", {"members": members, "how": "now"}, name(n, ALTERS))
+        return Draft("alter", {"members": members, "how": "now"}, turns.name(n, ALTERS))
 
     def describe(_: Random, n: int) -> Draft:
-        return Draft("describe", None, name(n, LOOKS))
+        return Draft("describe", None, turns.name(n, LOOKS))
 
     def move(rng: Random, n: int) -> Draft:
         if rng.random() < 0.2:  # noqa: PLR2004 - what was begun is given up
-            return Draft("reassign", {"replicas": None}, name(n, MOVES))
+            return Draft("reassign", {"replicas": None}, turns.name(n, MOVES))
         replicas = rng.sample(range(BROKERS), FACTOR)
-        return Draft("reassign", {"replicas": replicas}, name(n, MOVES))
+        return Draft("reassign", {"replicas": replicas}, turns.name(n, MOVES))
 
     def minimum(rng: Random, n: int) -> Draft:
         size = rng.choice((None, *range(1, FACTOR + 1)))
-        return Draft("min-isr", {"size": size}, name(n, MINIMA))
+        return Draft("min-isr", {"size": size}, turns.name(n, MINIMA))
 
     def elect(_: Random, n: int) -> Draft:
-        return Draft("elect", None, name(n))
-
-    def retire(_: Random, n: int) -> Draft:
-        old = number(n, 1) - PARTITIONS
-        return Draft("retire", None, f"p{old}") if old >= 0 else Draft("describe", None, name(n))
-
-    def restart(rng: Random, _: int) -> Draft:
-        return Draft("restart", {"member": rng.randrange(BROKERS)})
-
-    def crash(rng: Random, _: int) -> Draft:
-        return Draft("crash", {"member": rng.randrange(BROKERS)})
-
-    def silence(rng: Random, _: int) -> Draft:
-        for_s = round(rng.uniform(*SILENCE_S), 1)
-        return Draft("silence", {"member": rng.randrange(BROKERS), "for_s": for_s})
+        return Draft("elect", None, turns.name(n))
 
     def client(system: System) -> Client:
         cluster = cluster_of(system)
@@ -111,10 +93,8 @@ def reassign(spec: RunSpec) -> Workload:
             move,
             minimum,
             elect,
-            retire,
-            restart,
-            crash,
-            silence,
+            turns.retire,
+            *departures(BROKERS),
             weights=(ALTERS, LOOKS, MOVES, MINIMA, 1, 1, 1, 1, 1),
         ),
         final_generator=keys.on_each_thread(PARTITIONS, lambda key: Draft("describe", key=key)),

@@ -7,8 +7,8 @@ Source: KIP-966 (eligible leader replicas), part 1; KIP-704 (leader recovery);
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from uuid import UUID
 
+from checkers.invariants.granted import Partition
 from harness.contracts.meaning import Meaning
 from harness.kafka.incarnation import came_back_unclean
 from harness.verdict import Anomaly
@@ -17,7 +17,6 @@ from node.metadata.features import ELR_VERSION
 from node.metadata.image import MetadataImage
 from node.metadata.state import BROKER, NO_LEADER, TOPIC, UNASSIGNED_DIR, PartitionState
 
-Partition = tuple[UUID, int]
 MIN_ISR = "min.insync.replicas"
 RECOVERING = 1  # the leader was chosen at the cost of messages
 C13 = Meaning(
@@ -166,7 +165,8 @@ class EligibleLeaders:
         self, partition: Partition, state: PartitionState, image: MetadataImage
     ) -> None:
         """Have the leader acknowledge messages, if it may: who is out of sync lacks them."""
-        if state.leader != NO_LEADER and len(state.isr) >= _enough(partition, state, image):
+        enough = min(min_isr(partition, image) or 1, len(state.replicas))
+        if state.leader != NO_LEADER and len(state.isr) >= enough:
             self._whole[partition] &= set(state.isr)
 
     def left_alone(self, image: MetadataImage) -> Iterator[Anomaly]:
@@ -178,7 +178,7 @@ class EligibleLeaders:
             fit, why = self._candidates(partition, state)
             able = [broker for broker in sorted(fit) if _may_lead(broker, state, image)]
             if able:
-                where = _named(partition, image)
+                where = named(partition, image)
                 yield Anomaly(
                     C14.name,
                     f"partition {where} has no leader in the end, though brokers {able} are in"
@@ -203,7 +203,7 @@ class EligibleLeaders:
         last: int,
     ) -> Iterator[Anomaly]:
         self.checked += 1
-        where = _named(partition, image)
+        where = named(partition, image)
         for what, members in (("in sync", state.isr), ("eligible", state.eligible_leaders)):
             # who is no replica any more C3 tells of
             lacking = [b for b in members if b not in whole and b in state.replicas]
@@ -221,8 +221,9 @@ class EligibleLeaders:
 def _still_whole(whole: set[int], before: PartitionState, after: PartitionState) -> set[int]:
     """Tell who has everything after a change of the partition itself.
 
-    Who joins an ISR has caught up with the leader, which asks for it. A leader that is elected
-    joins without that, unless a reassignment ends with it, which its predecessor asked for.
+    A leader asks for a new ISR, so a replica that joins has caught up with it. The controller asks
+    nobody when it elects a leader, so that one counts only if it had everything before, or if the
+    request of the old leader ended a reassignment.
     """
     if after.recovery == RECOVERING and after.leader not in whole and after.leader != NO_LEADER:
         return {after.leader}  # what it has counts from now on
@@ -235,20 +236,21 @@ def _still_whole(whole: set[int], before: PartitionState, after: PartitionState)
     return whole & set(after.replicas)
 
 
-def _named(partition: Partition, image: MetadataImage) -> str:
+def named(partition: Partition, image: MetadataImage) -> str:
+    """Name a partition by its topic's name and its index."""
     topic = image.topic_by_id(partition[0])
     return f"{topic.name if topic else partition[0]}-{partition[1]}"
 
 
-def _is_enabled(image: MetadataImage) -> bool:
-    return image.features.get(ELR_VERSION, 0) > 0
-
-
-def _enough(partition: Partition, state: PartitionState, image: MetadataImage) -> int:
-    """The size of an ISR that acknowledges messages."""
+def min_isr(partition: Partition, image: MetadataImage) -> int | None:
+    """Give min.insync.replicas of a partition: its topic's, else the cluster's, else None."""
     topic = image.topic_by_id(partition[0])
     for resource in ((TOPIC, topic.name if topic else ""), (BROKER, "")):
         value = image.config(resource).get(MIN_ISR)
         if value is not None and value.isdecimal():
-            return min(int(value), len(state.replicas))
-    return 1
+            return int(value)
+    return None
+
+
+def _is_enabled(image: MetadataImage) -> bool:
+    return image.features.get(ELR_VERSION, 0) > 0

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from uuid import UUID
 
 from checkers.committed.reference import Reference
-from checkers.invariants.eligible import MIN_ISR, EligibleLeaders
+from checkers.invariants.eligible import EligibleLeaders, min_isr, named
 from checkers.invariants.granted import AlterGuard, LetGoGuard, Partition
 from checkers.replay.trace import Event, label
 from harness.contracts.evidence import LogBatch, LogSnapshot
@@ -21,7 +21,7 @@ from node.metadata.fold import apply_record
 from node.metadata.image import ImageError, MetadataImage
 from node.metadata.records import RecordError, from_json
 from node.metadata.snapshot import image_of_records
-from node.metadata.state import BROKER, TOPIC, PartitionState
+from node.metadata.state import PartitionState
 from node.metadata.transactions import Transactions
 
 SAME_INCARNATION = ", and is the same incarnation"  # in an anomaly's message
@@ -238,7 +238,7 @@ class MetadataWalk:
     ) -> Iterator[Anomaly]:
         self.checked["C2"] += 1
         self.checked["C3"] += 1
-        where = f"partition {self._named(partition)} after offset {batch.last}"
+        where = f"partition {named(partition, self._image)} after offset {batch.last}"
         added = set(after.isr) - set(before.isr if before else ())
         if after.leader >= 0 and (before is None or before.leader != after.leader):
             added.add(after.leader)
@@ -248,7 +248,7 @@ class MetadataWalk:
                 what = "fenced" if state.fenced else "shutting down"
                 yield Anomaly("C2", f"broker {broker}, {what}, leads or is new in sync: {where}")
         fault = shape_fault(after.replicas, after.leader, after.isr, after.eligible_leaders)
-        wanted = self._min_isr(partition)
+        wanted = min_isr(partition, self._image)
         if fault is None and after.eligible_leaders and wanted is not None:
             enough = min(wanted, len(after.replicas))
             if len(after.isr) >= enough:
@@ -280,21 +280,8 @@ class MetadataWalk:
                 yield Anomaly(
                     "C2",
                     f"broker {broker} is registered anew at offset {batch.last}, and in sync in"
-                    f" partition {self._named(partition)} beside others: {state}",
+                    f" partition {named(partition, self._image)} beside others: {state}",
                 )
-
-    def _min_isr(self, partition: Partition) -> int | None:
-        """The size that the ISR should have, as far as the log tells."""
-        topic = self._image.topic_by_id(partition[0])
-        for resource in ((TOPIC, topic.name if topic else ""), (BROKER, "")):
-            value = self._image.config(resource).get(MIN_ISR)
-            if value is not None and value.isdecimal():
-                return int(value)
-        return None
-
-    def _named(self, partition: Partition) -> str:
-        topic = self._image.topic_by_id(partition[0])
-        return f"{topic.name if topic else partition[0]}-{partition[1]}"
 
     # ------------------------------------------------------------------ what brokers were told
 

@@ -116,6 +116,7 @@ class QuorumController:
 
     overlay_type: ClassVar[type[Overlay]] = Overlay
     long_type: ClassVar[type[LongOperations]] = LongOperations
+    operation_type: ClassVar[type[Operation]] = Operation
 
     def __init__(
         self,
@@ -481,7 +482,7 @@ class QuorumController:
             raise NotControllerError("this controller is not the active one")
         if self._busy:
             raise ControllerError("a long operation has not ended, which nobody may build on")
-        return Operation(self._overlay, atomic=atomic)
+        return self.operation_type(self._overlay, atomic=atomic)
 
     def _result(
         self, operation: Operation, reply: T, *, validate_only: bool

@@ -25,9 +25,7 @@ class ForgetfulOperation(Operation):
 class ForgetfulController(QuorumController):
     """Clears the ELRs of partitions that nobody leads, too."""
 
-    def _begin(self, *, atomic: bool) -> Operation:
-        super()._begin(atomic=atomic)
-        return ForgetfulOperation(self._overlay, atomic=atomic)
+    operation_type = ForgetfulOperation
 
 
 @mutant(

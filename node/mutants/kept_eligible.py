@@ -23,9 +23,7 @@ class ForgetlessOperation(Operation):
 class ForgetlessController(QuorumController):
     """Leaves ELRs as they are when min.insync.replicas changes."""
 
-    def _begin(self, *, atomic: bool) -> Operation:
-        super()._begin(atomic=atomic)
-        return ForgetlessOperation(self._overlay, atomic=atomic)
+    operation_type = ForgetlessOperation
 
 
 @mutant(

@@ -30,9 +30,7 @@ class LonelyOperation(Operation):
 class LonelyController(QuorumController):
     """Never finds a leader for a partition that has lost its own."""
 
-    def _begin(self, *, atomic: bool) -> Operation:
-        super()._begin(atomic=atomic)
-        return LonelyOperation(self._overlay, atomic=atomic)
+    operation_type = LonelyOperation
 
 
 @mutant(

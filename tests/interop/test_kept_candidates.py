@@ -7,47 +7,25 @@ page is to be changed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.kafka.client import KafkaClient
 from harness.kafka.route import Route, deadline_s
 from harness.kafka.topics import create_by_hand
-from harness.spec import RunSpec
 from harness.systems.kafka.distribution import KafkaDist
-from harness.systems.kafka.releases import DEFAULT, KNOWN, VERSION
+from harness.systems.kafka.releases import DEFAULT, KNOWN
+from tests.support.live.brokers import CONTROLLER, is_fenced, records, until, with_brokers
 from tests.support.live.scene import LiveScene, play
-from workloads.elr import SETTINGS, set_minimum
+from workloads.elr import set_minimum
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
-CONTROLLER, DYING, TOPIC = "n1", "n3", "t"
+DYING, TOPIC = "n3", "t"
 STAYING_ID, DYING_ID = 2, 3
-WITHIN_S = 40.0  # the start of a JVM, and a session
 LASTS_S = 15.0  # several registrations
 EPOCHS_MIN = 5  # in that time; there is nobody else to lead
 FAILED = "existed in isrMembers, but not in the topics map"
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    """Look again and again until something is so."""
-    async with asyncio.timeout(WITHIN_S):
-        while not is_so():  # noqa: ASYNC110 - it tells nobody
-            await asyncio.sleep(0.2)
-
-
-def records(scene: LiveScene, kind: str) -> list[dict[str, Any]]:
-    """The fields of the controller's records of a kind."""
-    batches = scene.system.stored_log(CONTROLLER)
-    return [dict(r["fields"]) for batch in batches for r in batch.records if r["type"] == kind]
-
-
-def is_fenced(scene: LiveScene) -> bool:
-    """Tell whether the broker that was killed is fenced."""
-    changes = records(scene, "BrokerRegistrationChangeRecord")
-    return any(each["broker_id"] == DYING_ID and each["fenced"] == 1 for each in changes)
 
 
 def registrations(scene: LiveScene) -> int:
@@ -68,14 +46,6 @@ def test_a_broker_that_died_ends_each_controller_that_it_asks(
 ) -> None:
     """The minimum is set anew and the topic deleted, while one of its two replicas is down."""
     assert kafka.archive.is_file()
-    spec = RunSpec(
-        7,
-        system="kafka",
-        workload="elr",
-        voters=1,
-        observers=2,
-        settings={**SETTINGS, VERSION: release},
-    )
 
     async def main(scene: LiveScene) -> None:
         route = Route(scene.system.cluster(), CONTROLLER)
@@ -83,7 +53,7 @@ def test_a_broker_that_died_ends_each_controller_that_it_asks(
         await create_by_hand(route, TOPIC, (STAYING_ID, DYING_ID), deadline_s())
         await set_minimum(route, TOPIC, 2)
         await scene.system.kill(DYING)
-        await until(lambda: is_fenced(scene))
+        await until(lambda: is_fenced(scene, DYING_ID))
         if changes:
             await set_minimum(route, TOPIC, 1)
         await topics.delete(TOPIC)
@@ -100,4 +70,4 @@ def test_a_broker_that_died_ends_each_controller_that_it_asks(
         assert registrations(scene) == before
         assert reigns(scene) >= led + EPOCHS_MIN
 
-    play(tmp_path, main, spec, frozenset())
+    play(tmp_path, main, with_brokers(release, 2), frozenset())

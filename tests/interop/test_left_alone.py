@@ -7,9 +7,7 @@ is to be changed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
@@ -18,20 +16,19 @@ from kio.schema.types import TopicName
 from harness.contracts.clients import Outcome
 from harness.kafka.route import Route, deadline_s, request
 from harness.kafka.topics import create_by_hand
-from harness.spec import RunSpec
 from harness.systems.kafka.distribution import KafkaDist
-from harness.systems.kafka.releases import DEFAULT, KNOWN, VERSION
+from harness.systems.kafka.releases import DEFAULT, KNOWN
 from node.metadata.fold import TRANSACTION_MARKS, apply_record
 from node.metadata.image import MetadataImage
 from node.metadata.records import from_json
 from node.metadata.state import PartitionState
+from tests.support.live.brokers import CONTROLLER, WITHIN_S, is_fenced, until, with_brokers
 from tests.support.live.scene import LiveScene, play
-from workloads.elr import SETTINGS, set_minimum
+from workloads.elr import set_minimum
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
-CONTROLLER, BROKER, BROKER_ID, TOPIC = "n1", "n2", 2, "t"
+BROKER, BROKER_ID, TOPIC = "n2", 2, "t"
 NOBODY = -1
-WITHIN_S = 40.0  # the start of a JVM, and a session
 STAYS_S = 5.0  # more than two sessions
 
 
@@ -52,30 +49,15 @@ async def leader_of(scene: LiveScene) -> int | None:
         route.close()
 
 
-async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
-    """Look again and again until something is so."""
+async def until_it_names(scene: LiveScene, *leaders: int) -> None:
+    """Wait until the broker names one of these as the leader."""
     async with asyncio.timeout(WITHIN_S):
-        while not await is_so():  # noqa: ASYNC110 - it tells nobody
+        while await leader_of(scene) not in leaders:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0.2)
 
 
-async def is_fenced(scene: LiveScene) -> bool:
-    """Tell whether the controller has fenced the broker."""
-    return any(map(is_fencing, records(scene)))
-
-
-async def is_led(scene: LiveScene) -> bool:
-    """Tell whether the broker leads the topic's partition, by its own word."""
-    return await leader_of(scene) == BROKER_ID
-
-
-async def answers(scene: LiveScene) -> bool:
-    """Tell whether the broker says anything of the topic."""
-    return await leader_of(scene) is not None
-
-
 def partition(scene: LiveScene) -> PartitionState:
-    """What the controller's log makes of the topic's partition."""
+    """Fold the controller's log, and give the topic's partition."""
     image = MetadataImage()
     for batch in scene.system.stored_log(CONTROLLER):
         for each in () if batch.control else batch.records:
@@ -85,17 +67,6 @@ def partition(scene: LiveScene) -> PartitionState:
     return image.topics[TOPIC].partitions[0]
 
 
-def records(scene: LiveScene) -> list[dict[str, Any]]:
-    """The records of the controller's log."""
-    return [dict(r) for batch in scene.system.stored_log(CONTROLLER) for r in batch.records]
-
-
-def is_fencing(record: dict[str, Any]) -> bool:
-    """Tell whether a record fences a broker."""
-    is_change = record["type"] == "BrokerRegistrationChangeRecord"
-    return is_change and bool(record["fields"]["fenced"] == 1)
-
-
 @pytest.mark.parametrize("release", [DEFAULT, KNOWN[-1]])
 @pytest.mark.parametrize("changes", [True, False], ids=("changed", "control"))
 def test_a_broker_that_comes_back_leads_no_more_once_the_minimum_was_set(
@@ -103,32 +74,24 @@ def test_a_broker_that_comes_back_leads_no_more_once_the_minimum_was_set(
 ) -> None:
     """The minimum is set to what it was, while the only replica is down."""
     assert kafka.archive.is_file()
-    spec = RunSpec(
-        7,
-        system="kafka",
-        workload="elr",
-        voters=1,
-        observers=1,
-        settings={**SETTINGS, VERSION: release},
-    )
 
     async def main(scene: LiveScene) -> None:
         route = Route(scene.system.cluster(), CONTROLLER)
         await create_by_hand(route, TOPIC, (BROKER_ID,), deadline_s())
-        await until(lambda: is_led(scene))
+        await until_it_names(scene, BROKER_ID)
         await scene.system.kill(BROKER)
-        await until(lambda: is_fenced(scene))
+        await until(lambda: is_fenced(scene, BROKER_ID))
         if changes:
             await set_minimum(route, None, 1)
         route.close()
         await scene.system.start(BROKER)
-        await until(lambda: answers(scene))
+        await until_it_names(scene, NOBODY, BROKER_ID)
         if not changes:
-            await until(lambda: is_led(scene))
+            await until_it_names(scene, BROKER_ID)
             return
         await asyncio.sleep(STAYS_S)
         assert await leader_of(scene) == NOBODY
         left = partition(scene)
         assert (left.isr, left.eligible_leaders, left.last_known_leaders) == ((), (), ())
 
-    play(tmp_path, main, spec, frozenset())
+    play(tmp_path, main, with_brokers(release, 1), frozenset())

@@ -7,9 +7,7 @@ Should a newer Apache Kafka do better, this fails, and the page is to be changed
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
@@ -19,40 +17,26 @@ from kio.static.primitive import i8, i16
 
 from harness.kafka.route import Route, deadline_s, no_error, request
 from harness.kafka.topics import create_by_hand
-from harness.spec import RunSpec
 from harness.systems.kafka.distribution import KafkaDist
-from harness.systems.kafka.releases import DEFAULT, KNOWN, VERSION
+from harness.systems.kafka.releases import DEFAULT, KNOWN
 from node.metadata.features import ELR_VERSION
 from node.wire.network import Caller
+from tests.support.live.brokers import (
+    CONTROLLER,
+    WITHIN_S,
+    is_fenced,
+    records,
+    until,
+    with_brokers,
+)
 from tests.support.live.scene import LiveScene, play
-from workloads.elr import SETTINGS, set_minimum
+from workloads.elr import set_minimum
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
-CONTROLLER, LEADER, OTHER, TOPIC = "n1", "n2", "n3", "t"
+LEADER, OTHER, TOPIC = "n2", "n3", "t"
 LEADER_ID, OTHER_ID = 2, 3
 UPGRADE, SAFE_DOWNGRADE = 1, 2  # KIP-778
-WITHIN_S = 40.0  # the start of a JVM, and a session
 SEEN_S = 1.0  # by when a broker goes by a setting
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    """Look again and again until something is so."""
-    async with asyncio.timeout(WITHIN_S):
-        while not is_so():  # noqa: ASYNC110 - it tells nobody
-            await asyncio.sleep(0.2)
-
-
-def records(scene: LiveScene, kind: str) -> list[dict[str, Any]]:
-    """The fields of the controller's records of a kind."""
-    batches = scene.system.stored_log(CONTROLLER)
-    return [dict(r["fields"]) for batch in batches for r in batch.records if r["type"] == kind]
-
-
-def is_fenced(scene: LiveScene, broker_id: int) -> bool:
-    """Tell whether a broker was fenced last."""
-    changes = records(scene, "BrokerRegistrationChangeRecord")
-    told = [each["fenced"] for each in changes if each["broker_id"] == broker_id]
-    return [each for each in told if each][-1:] == [1]
 
 
 def is_led(scene: LiveScene) -> bool:
@@ -100,14 +84,6 @@ def test_a_message_is_lost_though_all_was_acknowledged_and_nobody_recovers(
 ) -> None:
     """The feature is taken back while a broker is eligible, and given again."""
     assert kafka.archive.is_file()
-    spec = RunSpec(
-        7,
-        system="kafka",
-        workload="elr",
-        voters=1,
-        observers=2,
-        settings={**SETTINGS, VERSION: release},
-    )
 
     async def main(scene: LiveScene) -> None:
         places = scene.system.cluster().addresses
@@ -138,4 +114,4 @@ def test_a_message_is_lost_though_all_was_acknowledged_and_nobody_recovers(
         assert all(each["leader_recovery_state"] == -1 for each in recoveries), "a clean election"
         assert await asyncio.to_thread(end, server[OTHER]) == 1, "and the message is gone"
 
-    play(tmp_path, main, spec, frozenset())
+    play(tmp_path, main, with_brokers(release, 2), frozenset())

@@ -1,8 +1,9 @@
-"""The ``elr`` workload: eligible leader replicas while brokers die and minima change."""
+"""The workloads ``elr`` and ``reassign``: brokers die while minima change and replicas move."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import simulate
@@ -31,3 +32,13 @@ def test_a_healthy_cluster_keeps_who_has_all_messages() -> None:
     assert judged.checked["C13"] > 50
     states = [r["fields"] for batch in run.data.logs["n1"] for r in batch.records]
     assert any(fields.get("eligible_leader_replicas") for fields in states)
+
+
+def test_a_healthy_cluster_moves_replicas_and_loses_none() -> None:
+    run = simulate(Plan.simulated(replace(SPEC, seed=2, workload="reassign")))
+    assert run.verdict is Valid.VALID, run.judgement.reasons
+    done = Counter(op.f for op in run.data.history.clients() if op.type == "ok")
+    assert {"alter", "describe", "reassign", "min-isr", "crash"} <= done.keys()
+    records = [r["fields"] for batch in run.data.logs["n1"] for r in batch.records]
+    assert any(fields.get("adding_replicas") for fields in records), "a move begins"
+    assert any(fields.get("adding_replicas") == [] for fields in records), "and ends"

@@ -22,12 +22,16 @@ class Keys:
     def name(self, number: int) -> str:
         """The name of key ``number``, which is in use from now on."""
         self._count = max(self._count, number + 1)
+        return self.named(number)
+
+    def named(self, number: int) -> str:
+        """The name of key ``number``, whether it is in use or not."""
         return f"{self._prefix}{number}"
 
     def last(self, count: int) -> list[str]:
         """The last ``count`` keys, or as many as there are, newest first."""
         newest = range(self._count - 1, max(0, self._count - count) - 1, -1)
-        return [f"{self._prefix}{number}" for number in newest]
+        return list(map(self.named, newest))
 
     def on_each_thread(self, count: int, make: Callable[[str], Draft]) -> Generator:
         """One op per thread on each of the last ``count`` keys; asks for them when it is run."""

@@ -170,7 +170,7 @@ def test_an_ssh_host_forgets_the_clocks_of_a_run_that_are_dead(
     assert [path.exists() for path in mine] == [False, True]
 
 
-# Under libfaketime `time.sleep` sometimes ends at once with EINVAL: it computes when to wake up.
+# Not `time.sleep`: under libfaketime it was seen to fail with EINVAL.
 WAITS = "import signal; signal.pause()"
 
 
