@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.errors import EnvError
-from harness.processes.procfs import ProcessId, identify, state_of
+from harness.processes.procfs import ENDED, GONE, ProcessId, identify, state_of
 
 
 class Child:
@@ -45,8 +45,14 @@ class Child:
 
     @property
     def state(self) -> str:
-        """Give the process's state letter in /proc, or ``gone`` once it was reaped."""
-        return "gone" if self.ended.done() else state_of(self.id.pid)
+        """Give the process's state letter in /proc, or ``gone`` with its end known.
+
+        Who looks between the end and the event loop's next turn finds a zombie: it is reaped here.
+        """
+        if not self.ended.done() and (letter := state_of(self.id.pid)) not in ENDED:
+            return letter
+        self._reap()
+        return GONE
 
     def signal(self, number: int) -> None:
         """Signal it and its children; nothing happens when it has ended."""
@@ -62,6 +68,8 @@ class Child:
         return f"{self.id} ended: {how}"
 
     def _reap(self) -> None:
+        if self.ended.done():
+            return
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
         # What it started itself must not outlive it: it would keep the node's port.

@@ -14,7 +14,7 @@ from pathlib import Path
 
 PROC = Path("/proc")
 GONE = "gone"
-_DEAD_STATES = "ZX"  # a zombie has closed its files and runs no more: for us it is dead
+ENDED = "ZX"  # a zombie has closed its files and runs no more: for us it is dead
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def state_of(pid: int) -> str:
 def is_alive(process: ProcessId) -> bool:
     """Tell whether this very process still runs (frozen counts, a zombie does not)."""
     fields = _stat(process.pid)
-    return fields is not None and fields[1] == process.start and fields[0] not in _DEAD_STATES
+    return fields is not None and fields[1] == process.start and fields[0] not in ENDED
 
 
 def environment_of(pid: int) -> dict[str, str]:

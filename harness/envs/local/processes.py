@@ -73,12 +73,13 @@ class LocalProcesses:
         """See ``NodeProcesses``; the detail has its identity or its end."""
         check_known(self._nodes, node)
         running = self.running.get(node)
-        if running is None or running.process.ended.done():
-            last = self.running.how_it_ended(node)
-            end = last if running is None else running.process.describe_end()
-            return ProcessState(None, GONE, end or "never started")
+        if running is None:
+            return ProcessState(None, GONE, self.running.how_it_ended(node) or "never started")
         child = running.process
-        return ProcessState(child.id.pid, child.state, str(child.id))
+        letter = child.state  # a look that may notice the end
+        if letter == GONE:
+            return ProcessState(None, GONE, child.describe_end())
+        return ProcessState(child.id.pid, letter, str(child.id))
 
     async def signal(self, node: str, signal_number: int) -> None:
         """See ``Environment``; the whole group gets it."""
