@@ -7,9 +7,11 @@ Source: KIP-595 and KIP-836 "DescribeQuorum".
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from checkers.invariants.quorum import asker
@@ -25,6 +27,7 @@ from harness.verdict import Anomaly, CheckResult, Valid
 NAME = "describe"
 TRUTH = "S34"
 F = "describe-quorum"
+FOREVER_NS = 1 << 63  # no event comes as late
 LATE_NS = 1_000_000_000  # of a trace that is read from a file: when it comes to us
 Told = Mapping[str, Any]
 Step = tuple[int, int]  # since when, in ns of the harness's clock; a number that only grows
@@ -37,6 +40,7 @@ class Reign:
     hwms: list[Step] = field(default_factory=list)
     ends: list[Step] = field(default_factory=list)
     fetches: dict[VoterKey, list[Step]] = field(default_factory=lambda: defaultdict(list))
+    parked: dict[VoterKey, list[Step]] = field(default_factory=lambda: defaultdict(list))
     sets: list[tuple[int, VoterKeys]] = field(default_factory=list)
 
 
@@ -100,6 +104,8 @@ def _went_on(event: Event, reign: Reign) -> None:
             key = asker(event)
             if key is not None and isinstance(event.get("off"), int):
                 reign.fetches[key].append((at_ns, event["off"]))
+                if event["off"] == event.get("end"):
+                    reign.parked[key].append((at_ns, event["off"]))
         case _:
             pass
 
@@ -124,7 +130,7 @@ def _judge(
         yield _lie(view, interval, f"log end {dict(view['ends'])[leader]}: it was {low} to {high}")
     for node, end in sorted(ends.items()):
         possible = _fetched(reign, node, began_ns, ended_ns)
-        if end not in possible:
+        if end not in possible and end not in _parked(reign, node, began_ns, ended_ns):
             yield _lie(view, interval, f"that n{node} is at {end}, of {sorted(possible, key=str)}")
     voters, sets = keys_of(view["voters"]) or (), _in(reign.sets, began_ns, ended_ns)
     if all(difference(voters, each) for each in sets):
@@ -170,3 +176,27 @@ def _fetched(reign: Reign, node: int, began_ns: int, ended_ns: int) -> set[int |
     found: set[int | None] = {end for s in of_node for end in _in(s, began_ns, ended_ns)}
     first_ns = min((steps[0][0] for steps in of_node), default=ended_ns)
     return found | {None} if first_ns > began_ns or len(reign.sets) > 1 else found
+
+
+def _parked(reign: Reign, node: int, began_ns: int, ended_ns: int) -> set[int | None]:
+    """Tell where a node may have been by a Fetch that waited for the records of its answer.
+
+    A leader reads the offset of such a Fetch again when it answers, at the latest when it appends:
+    over that of one which came later and asked for less, as the network may repeat an old one. It
+    stays until the next one comes.
+    """
+    found = set[int | None]()
+    for key, waiting in reign.parked.items():
+        if key.node != node:
+            continue
+        for at_ns, offset in waiting:
+            over_ns = _next(reign.fetches[key], _next(reign.ends, at_ns))
+            if at_ns <= ended_ns and began_ns <= over_ns:
+                found.add(offset)
+    return found
+
+
+def _next(steps: Sequence[Step], after_ns: int) -> int:
+    """When the first step after a time came; FOREVER_NS: none did."""
+    later = bisect_right(steps, after_ns, key=itemgetter(0))
+    return steps[later][0] if later < len(steps) else FOREVER_NS

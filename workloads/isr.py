@@ -173,10 +173,10 @@ class IsrOps:
             except Outcome as outcome:  # nothing was asked for yet
                 raise Outcome(f"look: {outcome.error}", definite=True) from outcome
         leader = self._fleet.member(known.leader)
-        if leader is None or leader.broker.epoch is None:
+        if leader is None or leader.broker.epoch is None or not leader.broker.serves(key):
             self._learn(key, known, old=True)
             raise Outcome("no-leader", definite=True)
-        wanted = self._wanted(known, asked)
+        wanted = self._wanted(key, known, asked)
         asked["asked"] = {
             "leader": [known.leader, leader.broker.epoch],
             "lep": known.leader_epoch,
@@ -209,14 +209,15 @@ class IsrOps:
         asked["got"] = _told(got) | {"pep": got.partition_epoch}
         self._learn(key, got)
 
-    def _wanted(self, known: Known, asked: dict[str, Any]) -> list[list[int]]:
+    def _wanted(self, key: str, known: Known, asked: dict[str, Any]) -> list[list[int]]:
         """The new ISR with the epochs of its members, or those that they had before."""
         found = []
         for place, member in enumerate(self._fleet.members):
             id_, epoch = member.broker.id, member.broker.epoch
             if asked["how"] == "old-members" and member.before >= 0:
                 epoch = member.before
-            if (place in asked["members"] or id_ == known.leader) and epoch is not None:
+            is_wanted = place in asked["members"] or id_ == known.leader
+            if is_wanted and epoch is not None and member.broker.serves(key):
                 found.append([id_, epoch])
         return found
 

@@ -217,7 +217,7 @@ class VoteDurability(Invariant):
             return
         self.checked += 1
         found = persisted(epoch, event["qs"])
-        lost = _lost(written, found)
+        lost = _lost(event["node"], written, found)
         if lost:
             yield self._anomaly(
                 f"n{event['node']} forgot its {lost} at a restart ({label(event)}):"
@@ -229,12 +229,16 @@ class VoteDurability(Invariant):
             )
 
 
-def _lost(written: Persisted, found: Persisted) -> str | None:
-    """Tell what a start from ``found`` forgot of ``written``; a newer state forgets nothing."""
+def _lost(node: int, written: Persisted, found: Persisted) -> str | None:
+    """Tell what a start from ``found`` forgot of ``written``; a newer state forgets nothing.
+
+    Who has voted for itself and won writes itself as the leader in the place of the vote.
+    """
     if found.epoch != written.epoch:
         return "epoch" if found.epoch < written.epoch else None
     if written.voted is not None and not found.names(written.voted, written.voted_dir):
-        return "vote"
+        won = found.voted is None and written.gives_way(node, found.leader)
+        return None if won else "vote"
     if written.leader is not None and found.leader != written.leader:
         return "leader"
     return None

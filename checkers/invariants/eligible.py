@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from checkers.invariants.granted import Partition
+from checkers.invariants.disks import RECOVERING, directory_of, has_disk
+from checkers.invariants.granted import Partition, named
 from harness.contracts.meaning import Meaning
 from harness.kafka.incarnation import came_back_unclean
 from harness.verdict import Anomaly
 from node.metadata import schemas as s
 from node.metadata.features import ELR_VERSION
 from node.metadata.image import MetadataImage
-from node.metadata.state import BROKER, NO_LEADER, TOPIC, UNASSIGNED_DIR, PartitionState
+from node.metadata.state import BROKER, NO_LEADER, TOPIC, PartitionState
 
 MIN_ISR = "min.insync.replicas"
-RECOVERING = 1  # the leader was chosen at the cost of messages
 C13 = Meaning(
     "C13",
     title="no loss without a word",
@@ -56,10 +56,8 @@ def _may_lead(broker_id: int, state: PartitionState, image: MetadataImage) -> bo
     broker = image.brokers.get(broker_id)
     if broker is None or broker.fenced or broker.in_controlled_shutdown:
         return False
-    if broker_id not in state.replicas or not state.directories:
-        return broker_id in state.replicas
-    directory = state.directories[state.replicas.index(broker_id)]
-    return directory in (None, UNASSIGNED_DIR, *broker.log_dirs) or not broker.log_dirs
+    directory = directory_of(broker_id, state)
+    return broker_id in state.replicas and has_disk(broker_id, directory, image)
 
 
 class EligibleLeaders:
@@ -234,12 +232,6 @@ def _still_whole(whole: set[int], before: PartitionState, after: PartitionState)
     if before.leader != NO_LEADER:
         whole |= joined
     return whole & set(after.replicas)
-
-
-def named(partition: Partition, image: MetadataImage) -> str:
-    """Name a partition by its topic's name and its index."""
-    topic = image.topic_by_id(partition[0])
-    return f"{topic.name if topic else partition[0]}-{partition[1]}"
 
 
 def min_isr(partition: Partition, image: MetadataImage) -> int | None:

@@ -35,6 +35,12 @@ C5 = Meaning(
 )
 
 
+def named(partition: Partition, image: MetadataImage) -> str:
+    """Name a partition by its topic's name and its index."""
+    topic = image.topic_by_id(partition[0])
+    return f"{topic.name if topic else partition[0]}-{partition[1]}"
+
+
 class AlterGuard:
     """C5: AlterPartition changes what its sender has seen last, and takes in only who is as said.
 

@@ -32,9 +32,8 @@ class KeptVote(Invariant):
         if disk is None or disk.voted is None or not replica.known or disk.epoch != event["ep"]:
             return
         self.checked += 1
-        leads = event.get("leader") == event["node"] == disk.voted
-        if event.get("voted") is None and not leads:
-            leader = event.get("leader")
+        leader = event.get("leader")
+        if event.get("voted") is None and not disk.gives_way(event["node"], leader):
             then = "" if leader is None else f", now that it follows n{leader}"
             yield self._anomaly(
                 f"{replica.id} forgot in epoch {event['ep']} that it had voted for"

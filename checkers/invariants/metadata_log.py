@@ -1,4 +1,4 @@
-"""Judges the committed metadata batch by batch: S19, C1-C3, C5, C7, C11, C13, C14.
+"""Judges the committed metadata batch by batch: S19, C1-C3, C5, C7, C11, C13-C15.
 
 Source: KIP-500, KIP-631, KIP-841, KIP-966; ValidControllerState of the KRaft TLA+ specification.
 """
@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 from uuid import UUID
 
 from checkers.committed.reference import Reference
-from checkers.invariants.eligible import EligibleLeaders, min_isr, named
-from checkers.invariants.granted import AlterGuard, LetGoGuard, Partition
+from checkers.invariants.disks import DiskGuard
+from checkers.invariants.eligible import EligibleLeaders, min_isr
+from checkers.invariants.granted import AlterGuard, LetGoGuard, Partition, named
 from checkers.replay.trace import Event, label
 from harness.contracts.evidence import LogBatch, LogSnapshot
 from harness.contracts.meaning import Meaning
@@ -25,7 +26,7 @@ from node.metadata.state import PartitionState
 from node.metadata.transactions import Transactions
 
 SAME_INCARNATION = ", and is the same incarnation"  # in an anomaly's message
-JUDGED = ("S19", "C1", "C2", "C3", "C5", "C7", "C11", "C13", "C14")
+JUDGED = ("S19", "C1", "C2", "C3", "C5", "C7", "C11", "C13", "C14", "C15")
 C2 = Meaning(
     "C2",
     title="no fenced broker in sync",
@@ -65,7 +66,7 @@ class MetadataWalk:
         self.checked: Counter[str] = Counter(dict.fromkeys(JUDGED, 0))
         self._over = False
         self._alters, self._let_go = AlterGuard(), LetGoGuard()
-        self._eligible = EligibleLeaders()
+        self._eligible, self._disks = EligibleLeaders(), DiskGuard()
         self._shutting_down: dict[int, int] = {}  # since which offset
         self._registrations: list[Event] = []
         self._shut_down: dict[tuple[int, int], Event] = {}  # by broker and epoch
@@ -126,6 +127,7 @@ class MetadataWalk:
         self.checked["C5"] += self._alters.checked
         self.checked["C7"] += self._let_go.checked
         self.checked["C13"] += self._eligible.checked
+        self.checked["C15"] += self._disks.checked
         return found
 
     def _batch(self, batch: LogBatch) -> Iterator[Anomaly]:
@@ -136,14 +138,17 @@ class MetadataWalk:
             for record, at in self._gate.feed(from_json({"version": 0, **each}), offset):
                 yield from self._record(record, at, batch)
                 self._eligible.record(record, self._image)
+                self._disks.record(record, self._image)
                 apply_record(self._image, record, at)
                 self._eligible.applied(record, self._image)
+                self._disks.applied(record, self._image)
         for partition, before in self._before.items():
             after = self._image.partition(*partition)
             if after is not None and after != before:
                 yield from self._partition(partition, before, after, batch)
                 yield from self._alters.changed(partition, before, after, self._image)
         yield from self._eligible.after(self._image, batch.last)
+        yield from self._disks.after(self._image, batch.last)
         yield from self._brokers(batch)
         yield from self._whole_topics(batch)
 

@@ -22,6 +22,8 @@ EARLY = 4  # a fourth of the time: a Fetch counts from when it is read, and is s
 SLACK_MS = 1000  # between a clock that is read and an event that is stamped, on a busy host
 GRACE_MS = 2000  # between being overdue and doing something about it
 SIGNS_MIN = 5  # that it still leads, so that one slow step is not taken for a reign
+NEVER_NS = -1
+_Fetched = tuple[int, int]  # when it did, and when it did as a voter, in ns of the leader's clock
 
 
 def fetcher_of(event: Event, world: World) -> VoterKey | None:
@@ -73,7 +75,7 @@ class QuorumCredit(Invariant):
 
     def __init__(self) -> None:
         super().__init__()
-        self._fetched: dict[ReplicaId, dict[VoterKey, int]] = {}
+        self._fetched: dict[ReplicaId, dict[VoterKey, _Fetched]] = {}
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Collect fetches, and compare them with those that a leader counts."""
@@ -81,7 +83,10 @@ class QuorumCredit(Invariant):
         if kind in ("fetch_rx", "rpc_ok"):
             key = keeper_of(event, world)
             if key is not None:
-                self._fetched.setdefault(replica.id, {})[key] = event["ts"]
+                of_leader = self._fetched.setdefault(replica.id, {})
+                _, as_voter = of_leader.get(key, (NEVER_NS, NEVER_NS))
+                is_voter = holds(replica.sets.in_force, key)
+                of_leader[key] = event["ts"], event["ts"] if is_voter else as_voter
         elif kind == "quorum":
             return self._quorum(event, replica) if event["ok"] and replica.known else ()
         else:
@@ -94,24 +99,34 @@ class QuorumCredit(Invariant):
             return
         self.checked += 1
         who = f"{replica.id} counted {told(heard)} as those that keep it leader ({label(event)})"
+        others = {key for key in heard if key.node != replica.id.node}
+        needed, removed = _others_needed(voters, replica), False
         for key in heard:
-            if not holds(voters, key):
+            fetched = self._fetches(key, event, replica.id)
+            if holds(voters, key):
+                if not fetched:
+                    yield self._anomaly(f"{who}, but {key} has not fetched", event, voter=key.node)
+                continue
+            others.discard(key)
+            if any(fetched):
+                removed = True
+            else:
                 yield self._anomaly(
                     f"{who}, but the voters are {told(voters)}", event, voter=key.node
                 )
-            elif not self._has_fetched(key, event, replica.id):
-                yield self._anomaly(f"{who}, but {key} has not fetched", event, voter=key.node)
-        needed = _others_needed(voters, replica)
-        if len({key.node for key in heard} - {replica.id.node}) < needed:
+        if removed or len({key.node for key in others}) < needed:
+            why = ", of whom some are voters no more" if removed else ""
             yield self._anomaly(
-                f"{who}, but of the voters {told(voters)} {needed} others make a majority", event
+                f"{who}{why}, but of the voters {told(voters)} {needed} others make a majority",
+                event,
             )
 
-    def _has_fetched(self, key: VoterKey, event: Event, leader: ReplicaId) -> bool:
+    def _fetches(self, key: VoterKey, event: Event, leader: ReplicaId) -> list[bool]:
+        """Tell who fetched under a key since the majority before, each whether as a voter."""
         since_ms = event.get("since_ms")
         began = event["ts"] - since_ms * MS - SLACK_MS * MS if isinstance(since_ms, int) else 0
-        fetched = self._fetched.get(leader, {})
-        return any(each.fits(key) and at >= began for each, at in fetched.items())
+        fetched = self._fetched.get(leader, {}).items()
+        return [voter >= began for each, (at, voter) in fetched if each.fits(key) and at >= began]
 
 
 def _others_needed(voters: VoterKeys, replica: Replica) -> int:

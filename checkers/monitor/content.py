@@ -23,7 +23,7 @@ WANTED = IMAGES | BROKERS  # types of events; all others matter only when someth
 
 
 class Content:
-    """C1 to C3, C5, C7, C8, C11, C13, C14 and S19, as far as the log's records tell of them.
+    """C1 to C3, C5, C7, C8, C11, C13 to C15 and S19, as far as the log's records tell of them.
 
     A leader tells of a write (``alter``, ``let_go``) right after the high watermark that commits
     it, and before anybody else does anything: so a batch is folded at once, and walked only with

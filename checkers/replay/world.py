@@ -220,6 +220,10 @@ class Persisted(NamedTuple):
         """Tell whether the vote is for that candidate; an unknown directory fits any."""
         return self.voted == candidate and same_directory(self.voted_dir, directory)
 
+    def gives_way(self, node: int, leader: int | None) -> bool:
+        """Tell whether a node may write the leader in the place of this vote: itself, elected."""
+        return leader == node == self.voted
+
     def __str__(self) -> str:
         voted = "no vote" if self.voted is None else f"a vote for n{self.voted}"
         leader = "no leader" if self.leader is None else f"leader n{self.leader}"

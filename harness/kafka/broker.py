@@ -6,7 +6,7 @@ nothing and serves nobody; what it says to have read of the metadata is what was
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from uuid import UUID
 
@@ -33,16 +33,32 @@ _FIRST_WITH_LEVEL_ZERO = 4  # of BrokerRegistration
 
 @dataclass(slots=True)
 class PlayedBroker:
-    """A broker as it knows itself; ``epoch`` is None until it has registered."""
+    """A broker as it knows itself; ``epoch`` is None until it has registered.
+
+    ``directories`` are the ids of its disks, of which ``failed`` ones can be neither read nor
+    written since it started. ``placed`` tells on which disk the replica of a topic is, once the
+    controller has been told.
+    """
 
     id: int
     incarnation: UUID
-    directory: UUID
+    directories: tuple[UUID, ...]
     epoch: int | None = None
+    failed: tuple[UUID, ...] = ()
+    placed: dict[str, UUID] = field(default_factory=dict)
 
     def restart(self, rng: Random, *, unclean: bool = False) -> None:
-        """The next incarnation: not registered yet, on the same disk; ``unclean``: it had died."""
+        """The next incarnation: not registered yet, on the same disks; ``unclean``: it had died."""
         self.incarnation, self.epoch = next_incarnation(rng, unclean=unclean), None
+
+    @property
+    def working(self) -> tuple[UUID, ...]:
+        """Its disks that have not failed."""
+        return tuple(each for each in self.directories if each not in self.failed)
+
+    def serves(self, topic: str) -> bool:
+        """Tell whether its replica of a topic is, as far as it knows, on a disk that works."""
+        return self.placed.get(topic) in (None, *self.working)
 
 
 @dataclass(slots=True)
@@ -52,10 +68,12 @@ class Cast:
     rng: Random
     made: int = 0
 
-    def another(self) -> PlayedBroker:
+    def another(self, disks: int = 1) -> PlayedBroker:
         """A broker that never was before."""
         self.made += 1
-        return PlayedBroker(FIRST_ID + self.made - 1, random_id(self.rng), random_id(self.rng))
+        incarnation = random_id(self.rng)
+        directories = tuple(random_id(self.rng) for _ in range(disks))
+        return PlayedBroker(FIRST_ID + self.made - 1, incarnation, directories)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +145,7 @@ def _registration(
             if feature.lowest > 0 or version >= _FIRST_WITH_LEVEL_ZERO
         ),
         rack=None,
-        log_dirs=(broker.directory,),
+        log_dirs=broker.working,
         previous_broker_epoch=i64(previous_epoch),
     )
     return wanted
@@ -151,6 +169,7 @@ async def heartbeat(
         current_metadata_offset=i64(offset),
         want_fence=want_fence,
         want_shut_down=want_shut_down,
+        offline_log_dirs=broker.failed,
     )
 
     async def attempt(connection: Caller) -> Beat:

@@ -20,6 +20,7 @@ from harness.kafka.broker import (
     register,
 )
 from harness.kafka.route import Cluster, Route, deadline_s
+from node.log.meta_properties import random_id
 
 PAUSE_S = 0.05  # between heartbeats of a broker that waits to be let in, or go
 RETRY_S = 0.2  # after a failure: a new incarnation must wait until the old one's session is over
@@ -39,8 +40,10 @@ class Member:
 class Fleet:
     """A number of played brokers; each tries the nodes in turn until it finds the controller."""
 
-    def __init__(self, cluster: Cluster, cast: Cast, size: int, heartbeat_s: float) -> None:
-        self.members = tuple(Member(cast.another()) for _ in range(size))
+    def __init__(
+        self, cluster: Cluster, cast: Cast, size: int, heartbeat_s: float, *, disks: int = 1
+    ) -> None:
+        self.members = tuple(Member(cast.another(disks)) for _ in range(size))
         self._cluster = cluster
         self._rng = cast.rng
         self._heartbeat_s = heartbeat_s
@@ -144,6 +147,42 @@ class Fleet:
             member.before, member.fenced = NO_EPOCH, True
             member.broker.restart(self._rng, unclean=True)
             return old
+
+    # ------------------------------------------------------------------ disks
+
+    def fail_disk(self, index: int, place: int) -> None:
+        """Have a disk of a broker fail; the controller hears of it with the next heartbeat.
+
+        Raises:
+            Outcome: It is the last one that works, without which the broker would end, or none.
+        """
+        broker = self.members[index].broker
+        disk = broker.directories[place]
+        if broker.working == (disk,):
+            raise Outcome("last-disk", definite=True)
+        if disk in broker.failed:
+            raise Outcome("has-failed", definite=True)
+        broker.failed += (disk,)
+
+    async def mend_disks(self, index: int) -> int | None:
+        """Have a broker die and come back with all disks that had failed. Its last epoch."""
+        epoch = await self.crash(index)
+        self.members[index].broker.failed = ()
+        return epoch
+
+    async def replace_disk(self, index: int, place: int) -> int | None:
+        """Have a broker die and come back with an empty disk in the place of another.
+
+        Disks that had failed are there again. Gives its last epoch.
+        """
+        epoch = await self.mend_disks(index)
+        broker = self.members[index].broker
+        disks = list(broker.directories)
+        disks[place] = random_id(self._rng)
+        broker.directories = tuple(disks)
+        return epoch
+
+    # ------------------------------------------------------------------ silence
 
     def silence(self, index: int, for_s: float) -> None:
         """Have a broker send nothing for a while; it lives on and is the same afterwards."""

@@ -31,8 +31,8 @@ WORKLOADS: Final[Mapping[str, float]] = {
     "membership": 1,
     "describe": 0.5,
 }
-# Drawn apart, for a few of the seeds: among the others it would give each another run.
-APART: Final = "elr"
+# Drawn apart, each for a few of the seeds: among the others they would give each another run.
+APART: Final = ("elr", "directories")
 APART_CHANCE: Final = 1 / 16
 RATES_HZ: Final = (5.0, 20.0, 50.0)
 TIMES_S: Final = (10.0, 20.0, 30.0)  # about as long as the faults take that a seed draws
@@ -80,8 +80,9 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
         "nemeses": _nemeses(seeds.rng(seed, "swarm", "nemeses")),
         "pace": _weighted(seeds.rng(seed, "swarm", "pace"), PACES),
     }
-    if _is_drawn(APART, traits) and seeds.rng(seed, "swarm", "apart").random() < APART_CHANCE:
-        drawn["workload"] = APART
+    place = int(seeds.rng(seed, "swarm", "apart").random() / APART_CHANCE)
+    if place < len(APART) and _is_drawn(APART[place], traits):
+        drawn["workload"] = APART[place]
     if "nemeses" not in given:  # what is asked for is all that there is
         drawn |= _unusual(seed)
     settings = _settings(seeds.rng(seed, "swarm", "settings"))
@@ -108,7 +109,7 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
 
 def _is_drawn(workload: str, traits: SystemTraits) -> bool:
     """Tell whether a workload is one of those that a system has the swarm draw."""
-    every = {*WORKLOADS, APART}
+    every = {*WORKLOADS, *APART}
     return all(workload in (names or every) for names in (traits.workloads, traits.drawn))
 
 

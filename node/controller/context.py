@@ -10,7 +10,13 @@ from uuid import UUID
 from node.controller.errors import ApiError, OperationError
 from node.controller.operation import Operation
 from node.controller.overlay.state import Overlay
-from node.controller.partition_change import Election, PartitionChange, Rules, is_online
+from node.controller.partition_change import (
+    Election,
+    PartitionChange,
+    Rules,
+    is_online,
+    is_reserved,
+)
 from node.controller.sessions import Sessions
 from node.controller.sweeps import PARTITIONS_PER_SLICE, Sweeps
 from node.metadata.features import ELR_VERSION, METADATA_VERSION, metadata_version
@@ -127,7 +133,7 @@ class Context:
         topic = self.overlay.topic_name(topic_id)
         assert topic is not None, topic_id  # noqa: S101
         return Rules(
-            acceptable=lambda state, b: alive(b) and self._directory_online(state, b),
+            acceptable=lambda state, b: alive(b) and self.directory_online(state, b),
             default_directory=self.default_directory,
             min_isr=self.min_isr(topic_id, topic),
             metadata_version=self.metadata_version,
@@ -139,7 +145,8 @@ class Context:
         """Choose how to find a leader when a topic's partition has lost its own."""
         return Election.UNCLEAN if self.allows_unclean(topic) else Election.ONLINE
 
-    def _directory_online(self, state: PartitionState, broker_id: int) -> bool:
+    def directory_online(self, state: PartitionState, broker_id: int) -> bool:
+        """Tell whether a broker's replica is, as far as is known, on a disk that works."""
         broker = self.overlay.broker(broker_id)
         if broker is None:
             return False
@@ -149,6 +156,13 @@ class Context:
         if self.overlay.lost_directories and directory in self.overlay.lost_directories:
             return False
         return is_online(directory, broker.log_dirs)
+
+    def lost_disk(self, state: PartitionState, broker: BrokerState) -> bool:
+        """Tell whether a replica was on a disk that its broker does not have any more."""
+        if not state.directories or broker.id not in state.replicas:
+            return False
+        directory = state.directories[state.replicas.index(broker.id)]
+        return not is_reserved(directory) and not is_online(directory, broker.log_dirs)
 
     def _level(self) -> int:
         return self.overlay.feature(METADATA_VERSION)

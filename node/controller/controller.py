@@ -117,6 +117,7 @@ class QuorumController:
     overlay_type: ClassVar[type[Overlay]] = Overlay
     long_type: ClassVar[type[LongOperations]] = LongOperations
     operation_type: ClassVar[type[Operation]] = Operation
+    context_type: ClassVar[type[Context]] = Context
 
     def __init__(
         self,
@@ -142,7 +143,7 @@ class QuorumController:
         self._sessions = Sessions(self.config.session_timeout_ms)
         self._overlay = self.overlay_type(self.image)
         self._sweeps = Sweeps(self.config.partitions_per_slice)
-        self._ctx = Context(self._overlay, self.config, self._sessions, rng, self._sweeps)
+        self._ctx = self.context_type(self._overlay, self.config, self._sessions, rng, self._sweeps)
         self._collisions = topics.Collisions(self._overlay.topic_names)
         self._pending: deque[PendingWrite] = deque()
         self._unappended: deque[PendingWrite] = deque()

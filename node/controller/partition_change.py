@@ -76,6 +76,7 @@ class PartitionChange:
         self.adding: Ids = state.adding
         self.recovery = state.recovery
         self.unclean_shutdown: int | None = None  # a broker that may have lost what it had
+        self._emptied: int | None = None  # a broker that has nothing any more
         self._state = state
         self._key = (topic_id, index)
         self._rules = rules
@@ -85,6 +86,11 @@ class PartitionChange:
     def assign_directory(self, broker_id: int, directory: UUID | None) -> None:
         """Note that a broker's replica lies in that directory."""
         self._directories[broker_id] = directory
+
+    def begin_anew(self, broker_id: int) -> None:
+        """Note that a broker's replica is a new, empty one, which can lead nobody."""
+        self.isr = _without(self.isr, broker_id)
+        self.unclean_shutdown = self._emptied = broker_id
 
     def build(self) -> PartitionChangeRecord | None:
         """The record of the change; None when nothing changes."""
@@ -175,6 +181,7 @@ class PartitionChange:
             and not self._elr
             and not self.isr
             and len(last_known) == 1
+            and last_known[0] != self._emptied
             and last_known[0] in self.replicas
             and self._rules.acceptable(self._state, last_known[0])
         )
@@ -194,6 +201,9 @@ class PartitionChange:
         if not self._rules.elr:
             return
         state = self._state
+        if self._emptied in (state.leader, *state.last_known_leaders):
+            fields.last_known = () if state.last_known_leaders else None
+            return
         if fields.isr == () and state.leader != NO_LEADER:
             if state.last_known_leaders != (state.leader,):
                 fields.last_known = (state.leader,)

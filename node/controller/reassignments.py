@@ -166,6 +166,9 @@ def assign_to_directories(
 ) -> Slices[AssignReplicasToDirsReply]:
     """Note in which directories a broker's replicas are (KIP-858).
 
+    A replica whose disk the broker has no more is a new, empty one: it must catch up before it may
+    be elected. Apache Kafka elects it (docs/findings.md).
+
     Raises:
         OperationError: Not supported yet, or not the registered incarnation.
     """
@@ -205,6 +208,10 @@ def _assign(
     if broker.id not in state.replicas:
         return PartitionResult(index, ApiError.NOT_LEADER_OR_FOLLOWER)
     change = ctx.change(key, state)
+    if ctx.lost_disk(state, broker) and is_online(directory, broker.log_dirs):
+        if state.isr == (broker.id,) and not ctx.elr_enabled:
+            return PartitionResult(index, ApiError.INELIGIBLE_REPLICA)  # so that it cannot lead
+        change.begin_anew(broker.id)
     change.assign_directory(broker.id, directory)
     build_into(operation, change)
     if not is_online(directory, broker.log_dirs):

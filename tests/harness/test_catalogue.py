@@ -132,7 +132,7 @@ def test_a_name_is_found_in_any_case() -> None:
 
 
 def test_an_unknown_name_says_which_there_are() -> None:
-    with pytest.raises(UsageError, match=r"'S99': there are S1 to S38, C1 to C14, L1 to L13, "):
+    with pytest.raises(UsageError, match=r"'S99': there are S1 to S38, C1 to C15, L1 to L13, "):
         catalogue.entry("S99")
 
 

@@ -287,6 +287,7 @@ def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -
         ("missed-voters", "S17"),
         ("split-brain", "S9"),
         ("kept-candidates", "L3"),
+        ("empty-disk", "C15"),
     ],
 )
 @pytest.mark.parametrize("release", [DEFAULT, pytest.param(NEWEST, marks=pytest.mark.long)])
@@ -304,6 +305,7 @@ def test_a_finding_happens_again(
 
 
 LEFT_ALONE = "a partition that nobody may lead any more", "has no leader in the end"
+REMOVED = "a removed voter that keeps a leader", "of whom some are voters no more"
 MOVED = "who was moved away stays eligible", "members that are no replicas"
 
 
@@ -313,9 +315,10 @@ MOVED = "who was moved away stays eligible", "members that are no replicas"
         ("left-alone", *LEFT_ALONE, DEFAULT),
         ("left-alone", *LEFT_ALONE, NEWEST),
         ("moved-eligible", *MOVED, NEWEST),  # with the bytes of 4.1.2 it is another moment
+        ("counted-after-removal", *REMOVED, NEWEST),
     ],
 )
-def test_what_becomes_of_eligible_leaders_is_known(
+def test_a_finding_that_is_known_breaks_nothing(
     played: Resident, name: str, finding: str, message: str, release: str, tmp_path: Path
 ) -> None:
     again = (FINDINGS / name, "--kafka-version", release, "--store", tmp_path)

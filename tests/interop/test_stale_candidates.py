@@ -10,22 +10,20 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
-from kafka.structs import TopicPartition  # type: ignore[import-untyped]
-from kio.schema.update_features.v1.request import FeatureUpdateKey, UpdateFeaturesRequest
-from kio.static.primitive import i8, i16
 
-from harness.kafka.route import Route, deadline_s, no_error, request
+from harness.kafka.route import Route, deadline_s
 from harness.kafka.topics import create_by_hand
 from harness.systems.kafka.distribution import KafkaDist
 from harness.systems.kafka.releases import DEFAULT, KNOWN
-from node.metadata.features import ELR_VERSION
-from node.wire.network import Caller
 from tests.support.live.brokers import (
     CONTROLLER,
-    WITHIN_S,
+    SAFE_DOWNGRADE,
+    UPGRADE,
+    end,
+    finalize_elr,
     is_fenced,
     records,
+    send,
     until,
     with_brokers,
 )
@@ -35,7 +33,6 @@ from workloads.elr import set_minimum
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 LEADER, OTHER, TOPIC = "n2", "n3", "t"
 LEADER_ID, OTHER_ID = 2, 3
-UPGRADE, SAFE_DOWNGRADE = 1, 2  # KIP-778
 SEEN_S = 1.0  # by when a broker goes by a setting
 
 
@@ -43,38 +40,6 @@ def is_led(scene: LiveScene) -> bool:
     """Tell whether the other broker was elected last."""
     changes = records(scene, "PartitionChangeRecord")
     return bool(changes and changes[-1]["leader"] == OTHER_ID)
-
-
-async def finalize(route: Route, level: int, kind: int) -> None:
-    """Give the feature of eligible leaders a level."""
-    update = FeatureUpdateKey(
-        feature=ELR_VERSION, max_version_level=i16(level), upgrade_type=i8(kind)
-    )
-    wanted = UpdateFeaturesRequest(feature_updates=(update,), validate_only=False)
-
-    async def attempt(connection: Caller) -> None:
-        for row in no_error(await request(connection, wanted)).results:
-            no_error(row)
-
-    await route.at_controller(attempt, deadline_s())
-
-
-def send(server: str) -> int:
-    """Produce a message with acks=all; the offset that it was acknowledged at."""
-    producer = KafkaProducer(bootstrap_servers=server, acks="all")
-    try:
-        return int(producer.send(TOPIC, b"M", partition=0).get(timeout=WITHIN_S).offset)
-    finally:
-        producer.close()
-
-
-def end(server: str) -> int:
-    """The end of the partition by the word of its leader."""
-    consumer, partition = KafkaConsumer(bootstrap_servers=server), TopicPartition(TOPIC, 0)
-    try:
-        return int(consumer.end_offsets([partition])[partition])
-    finally:
-        consumer.close()
 
 
 @pytest.mark.parametrize("release", [DEFAULT, KNOWN[-1]])
@@ -91,16 +56,18 @@ def test_a_message_is_lost_though_all_was_acknowledged_and_nobody_recovers(
         route = Route(scene.system.cluster(), CONTROLLER)
         await create_by_hand(route, TOPIC, (LEADER_ID, OTHER_ID), deadline_s())
         await set_minimum(route, TOPIC, 2)
-        assert await asyncio.to_thread(send, server[LEADER]) == 0
+        assert await asyncio.to_thread(send, server[LEADER], TOPIC) == 0
         await scene.system._stop(OTHER)  # in good order: it has all that was acknowledged
         await until(lambda: is_fenced(scene, OTHER_ID))
         if toggled:
-            await finalize(route, 0, SAFE_DOWNGRADE)
+            await finalize_elr(route, 0, SAFE_DOWNGRADE)
         await set_minimum(route, TOPIC, 1)
         if toggled:
-            await finalize(route, 1, UPGRADE)
+            await finalize_elr(route, 1, UPGRADE)
         await asyncio.sleep(SEEN_S)
-        assert await asyncio.to_thread(send, server[LEADER]) == 1, "the leader alone suffices"
+        assert await asyncio.to_thread(send, server[LEADER], TOPIC) == 1, (
+            "the leader alone suffices"
+        )
         await scene.system.kill(LEADER)
         await until(lambda: is_fenced(scene, LEADER_ID))
         await scene.system._launch(OTHER)
@@ -112,6 +79,6 @@ def test_a_message_is_lost_though_all_was_acknowledged_and_nobody_recovers(
         await until(lambda: is_led(scene))
         recoveries = records(scene, "PartitionChangeRecord")
         assert all(each["leader_recovery_state"] == -1 for each in recoveries), "a clean election"
-        assert await asyncio.to_thread(end, server[OTHER]) == 1, "and the message is gone"
+        assert await asyncio.to_thread(end, server[OTHER], TOPIC) == 1, "and the message is gone"
 
     play(tmp_path, main, with_brokers(release, 2), frozenset())

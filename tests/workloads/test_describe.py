@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -53,13 +54,13 @@ EVENTS: list[dict[str, Any]] = [
 TRACE = {"n1": tuple(each | {"seq": seq} for seq, each in enumerate(EVENTS, start=1))}
 
 
-def judge(**changes: Any) -> CheckResult:
+def judge(trace: Mapping[str, Sequence[Any]] = TRACE, **changes: Any) -> CheckResult:
     told = [HEALTHY | changes]
     ops = [
         Op(0, 100, 0, "invoke", "describe-quorum", None),
         Op(1, 200, 0, "ok", "describe-quorum", told),
     ]
-    return describe(RunData(SPEC, History(ops), events=TRACE))
+    return describe(RunData(SPEC, History(ops), events=trace))
 
 
 @pytest.mark.parametrize(
@@ -102,6 +103,33 @@ def test_what_was_never_so_is_found(changes: dict[str, Any], message: str) -> No
     assert {a.invariant for a in result.anomalies} == {"S34"}
     assert message in result.anomalies[0].message
     assert result.anomalies[0].ops == (0, 1)
+
+
+MORE = event(80, "append", base=8, last=8, bep=2, h=3, src="leader")
+
+
+@pytest.mark.parametrize(
+    ("told", "later", "is_true"),
+    [
+        (8, (), True),
+        (3, (), True),
+        (7, (), False),
+        (8, (MORE,), True),
+        (8, (*EVENTS[-2:-1], fetch(230, 2, 3)), True),
+        (8, (MORE, fetch(90, 2, 3)), False),
+    ],
+    ids=["waits", "repeated", "neither", "answered", "later", "over"],
+)
+def test_a_fetch_that_waits_is_read_again_when_it_is_answered(
+    told: int, later: tuple[dict[str, Any], ...], is_true: bool
+) -> None:
+    """A Fetch of before, which the network repeats, is in between (seeds 5114, 5242 of 4.3.1)."""
+    waits, repeated = fetch(50, 2, 8) | {"end": 8}, fetch(60, 2, 3) | {"end": 8}
+    events = sorted([*EVENTS[:6], waits, repeated, *later], key=lambda each: int(each["rx_ns"]))
+    trace = {"n1": tuple(each | {"seq": seq} for seq, each in enumerate(events, start=1))}
+    ends = [[1, 9 if MORE in events else 8], [2, told], [3, 6]]
+    result = judge(trace, ends=ends, hwm=6)
+    assert (result.valid is Valid.VALID) is is_true, result.anomalies
 
 
 def test_without_an_answer_nothing_is_judged() -> None:

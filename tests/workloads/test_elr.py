@@ -1,4 +1,4 @@
-"""The workloads ``elr`` and ``reassign``: brokers die while minima change and replicas move."""
+"""The workloads ``elr``, ``reassign`` and ``directories``: brokers and their disks come and go."""
 
 from __future__ import annotations
 
@@ -42,3 +42,17 @@ def test_a_healthy_cluster_moves_replicas_and_loses_none() -> None:
     records = [r["fields"] for batch in run.data.logs["n1"] for r in batch.records]
     assert any(fields.get("adding_replicas") for fields in records), "a move begins"
     assert any(fields.get("adding_replicas") == [] for fields in records), "and ends"
+
+
+def test_a_healthy_cluster_is_led_by_nobody_whose_disk_is_gone() -> None:
+    run = simulate(Plan.simulated(replace(SPEC, seed=3, workload="directories")))
+    assert run.verdict is Valid.VALID, run.judgement.reasons
+    done = Counter(op.f for op in run.data.history.clients() if op.type == "ok")
+    wanted = {"alter", "describe", "place", "fail-disk", "mend-disks", "replace-disk", "crash"}
+    assert wanted <= done.keys()
+    judged = next(each for each in run.judgement.results if each.checker == "observers")
+    assert judged.checked["C15"] > 50
+    records = [r["fields"] for batch in run.data.logs["n1"] for r in batch.records]
+    assert any(fields.get("directories") for fields in records), "replicas move"
+    failed = [f for f in records if f.get("log_dirs") and "incarnation_id" not in f]
+    assert failed, "a disk fails while its broker is in service"

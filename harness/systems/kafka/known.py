@@ -9,6 +9,8 @@ from harness.systems.kafka.releases import (
     CLAIMS_CAUGHT_UP_SINCE,
     CLEARS_ELIGIBLE_UNTIL,
     COUNTS_FETCHERS_SINCE,
+    COUNTS_REMOVED_UNTIL,
+    ELECTS_EMPTY_UNTIL,
     FORGETS_TOPICS_SINCE,
     FSYNCS_SNAPSHOTS_SINCE,
     HEARD_AT_ONCE_SINCE,
@@ -134,6 +136,21 @@ CLEARS_ELIGIBLE: Final = Known(
     "docs/findings.md, a partition that nobody may lead any more",
 )
 
+# Who fetched as a voter counts as one until the next majority, though it was removed.
+COUNTS_REMOVED: Final = Known(
+    "S29",
+    ", of whom some are voters no more",
+    "docs/findings.md, a removed voter that keeps a leader",
+)
+
+# A broker that tells on which disk its new, empty replica is may lead again at once.
+ELECTS_EMPTY: Final = Known(
+    "C15",
+    ", though the disk is gone that its replica was on",
+    "docs/findings.md, who leads with an empty disk",
+    red=True,
+)
+
 # A replica that was moved away stays in the ELR.
 KEEPS_MOVED: Final = Known(
     "C3", " has members that are no replicas", "docs/findings.md, who was moved away stays eligible"
@@ -191,6 +208,8 @@ SINCE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
 UNTIL: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (KEEPS_SETTINGS_UNTIL, (KEEPS_SETTINGS,)),
     (CLEARS_ELIGIBLE_UNTIL, (CLEARS_ELIGIBLE, KEEPS_MOVED)),
+    (COUNTS_REMOVED_UNTIL, (COUNTS_REMOVED,)),
+    (ELECTS_EMPTY_UNTIL, (ELECTS_EMPTY,)),
 )
 
 

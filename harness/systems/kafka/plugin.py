@@ -152,8 +152,8 @@ SMALL: Final[Mapping[str, str]] = {
 # Workloads that make topics: where no broker is there to take them, the harness plays one.
 OF_TOPICS: Final = frozenset(
     {
-        *("describe", "elr", "isr", "list-append", "membership"),
-        *("observers", "reassign", "register", "topics"),
+        *("describe", "directories", "elr", "isr", "list-append"),
+        *("membership", "observers", "reassign", "register", "topics"),
     }
 )
 HEARTBEAT_SETTING: Final = "broker.heartbeat.interval.ms"

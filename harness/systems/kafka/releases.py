@@ -39,6 +39,8 @@ FORGETS_TOPICS_SINCE: Final = (4, 2)  # that came and went within one delta (KAF
 PAUSES_SINCE: Final = (4, 2)  # a follower whose UpdateRaftVoter is due (KAFKA-19605)
 KEEPS_SETTINGS_UNTIL: Final = (4, 3)  # of deleted topics: all releases that were looked at
 CLEARS_ELIGIBLE_UNTIL: Final = (4, 3)  # docs/findings.md
+COUNTS_REMOVED_UNTIL: Final = (4, 3)  # as a voter that keeps a leader: docs/findings.md
+ELECTS_EMPTY_UNTIL: Final = (4, 3)  # disks: docs/findings.md
 RAISES_KRAFT_VERSION_SINCE: Final = (4, 1)  # static voters become dynamic ones (KAFKA-16538)
 
 JOIN: Final = "controller.quorum.auto.join.enable"

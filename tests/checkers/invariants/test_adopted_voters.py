@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from checkers.invariants.adopted_voters import VotersOnceAppended
+from checkers.invariants.membership import OneChangeAtATime
 from checkers.monitor.monitor import Monitor
 from harness.contracts.evidence import LogBatch
 from tests.support.traces.traces import Trace
@@ -111,3 +112,21 @@ def test_other_batches_hold_no_set() -> None:
     miss(trace, trace.append(1))
     trace.fetch(2, 1)
     assert judged(trace) == ([], 0)
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_set_that_its_node_missed_is_between_two_others_all_the_same(*, at_once: bool) -> None:
+    """S27 compares what follows each other in the log, as seed 5041 of Kafka 4.3.1 has it."""
+    trace = Trace(4)
+    trace.start()
+    trace.elect(1, 1)
+    if not at_once:
+        missed = trace.change_voters(1, 1, 2, 3)
+        trace.store(3, missed)
+        trace.store(4, missed)
+        miss(trace, missed)
+    second = trace.change_voters(1, 1, 2)
+    trace.store(2, second)
+    found = Monitor([OneChangeAtATime()]).feed_all(trace.run().events)
+    steps = [each.message for each in found if "in one step" in each.message]
+    assert len(steps) == (2 if at_once else 0), "the leader, and who has it from the leader"

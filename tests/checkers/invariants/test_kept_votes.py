@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from checkers.invariants.elections import VoteDurability
 from checkers.invariants.kept_votes import KeptVote
 from checkers.replay.world import Persisted, World
 from harness.verdict import Anomaly
@@ -39,3 +42,15 @@ def test_it_is_said_whether_the_leader_of_the_epoch_took_its_place() -> None:
     assert ", now that it follows n3" in follows.message
     (forgets,) = found(2)
     assert "follows" not in forgets.message
+
+
+@pytest.mark.parametrize(
+    ("given", "leader", "lost"), [(1, 1, False), (2, 2, True), (1, 2, True), (1, None, True)]
+)
+def test_who_dies_as_it_writes_that_it_leads_may_start_without_its_vote(
+    given: int, leader: int | None, lost: bool
+) -> None:
+    world = World()
+    event = {**BASE, "t": "start", "qs": {"ep": 3, "leader": leader, "voted": None}}
+    world.replica(event).quorum = Persisted(3, None, given, "aa")
+    assert bool(list(VoteDurability().feed(event, world))) is lost

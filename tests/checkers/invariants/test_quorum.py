@@ -23,3 +23,34 @@ def test_a_follower_that_changes_its_voter_keeps_the_leader_as_if_it_fetched(
     trace.emit(1, "quorum", ok=True, heard=[[2, where, 0]], since_ms=1, quorum_ms=900)
     found = Monitor([QuorumCredit()]).feed_all(trace.run().events)
     assert [anomaly.invariant for anomaly in found] == ([] if counts else ["S29"])
+
+
+@pytest.mark.parametrize(
+    ("heard", "told"),
+    [
+        ((2, 3), None),
+        ((2, 3, 5), "counted [n2, n3, n5] as those that keep it leader"),
+        ((2, 5), "counted [n2, n5] as those that keep it leader"),
+        ((2, 4), "the voters are [n1, n2, n3, n6]"),
+        ((2, 6), "n6 has not fetched"),
+    ],
+    ids=["a majority", "with one more", "with a removed one", "with an observer", "unheard"],
+)
+def test_a_voter_that_was_removed_keeps_no_leader(heard: tuple[int, ...], told: str | None) -> None:
+    """As one does in Kafka: docs/findings.md, a removed voter that keeps a leader."""
+    trace = Trace(6)
+    trace.start()
+    trace.elect(1, 1)
+    first = trace.change_voters(1, 1, 2, 3, 5, 6)
+    for node in (2, 3):
+        trace.store(node, first)
+        trace.fetch(node, 1)
+    trace.fetch(5, 1)
+    trace.change_voters(1, 1, 2, 3, 6)
+    trace.fetch(5, 1)
+    keys = [[node, trace.disks[node].dir, 0] for node in heard]
+    trace.emit(1, "quorum", ok=True, heard=keys, since_ms=1, quorum_ms=900)
+    found = [each.message for each in Monitor([QuorumCredit()]).feed_all(trace.run().events)]
+    assert bool(found) is (told is not None)
+    assert told is None or any(told in message for message in found), found
+    assert any(", of whom some are voters no more" in each for each in found) is (5 in heard)

@@ -28,7 +28,7 @@ def test_everything_is_drawn_by_some_seed() -> None:
     specs = [draw(seed) for seed in SEEDS]
     assert {spec.voters for spec in specs} == set(VOTERS)
     assert {spec.observers for spec in specs} == set(OBSERVERS)
-    assert {spec.workload for spec in specs} == {*WORKLOADS, APART}
+    assert {spec.workload for spec in specs} == {*WORKLOADS, *APART}
     assert {name for spec in specs for name in spec.nemeses} == {*families(), "none"}
     assert {spec.settings["krucible.quorum"] for spec in specs} == {"static", "dynamic"}
     assert {spec.pace for spec in specs} == set(PACES)

@@ -546,6 +546,59 @@ def test_a_replica_in_a_directory_that_is_not_online_leaves_the_isr() -> None:
     assert (cluster.partition().leader, cluster.partition().isr) == (2, (2,))
 
 
+def place(cluster: Cluster, broker_id: int, directory: int, topic_id: UUID) -> ApiError:
+    """Have a broker tell where its replica of t-0 is."""
+    epoch = cluster.broker(broker_id).epoch
+    wanted = {UUID(int=directory): {topic_id: [0]}}
+    request = AssignReplicasToDirsRequest(broker_id, epoch, wanted)
+    reply = cluster.do(cluster.controller.assign_replicas_to_dirs(request))
+    return reply.directories[UUID(int=directory)][topic_id][0].error
+
+
+@pytest.mark.parametrize("elr", [True, False])
+def test_whose_disk_was_replaced_does_not_lead_with_the_empty_one(elr: bool) -> None:
+    """Ours: Apache Kafka elects it, and all others cut what they have (docs/findings.md)."""
+    cluster = Cluster(2, elr=elr)
+    topic_id = cluster.topic("t", (1, 2), min_insync_replicas="1")
+    fence(cluster, 2, 1)
+    cluster.now_ms += 10_000
+    cluster.beat(2)
+    cluster.start(1, log_dirs=(UUID(int=700),))
+    assert cluster.partition().leader == -1, "its disk is not there"
+    error = place(cluster, 1, 700, topic_id)
+    assert error == (ApiError.NONE if elr else ApiError.INELIGIBLE_REPLICA)
+    place(cluster, 1, 700, topic_id)
+    fence(cluster, 2)
+    cluster.beat(2)
+    state = cluster.partition()
+    assert state.leader == -1, "nor when others come back"
+    assert (state.isr, state.last_known_leaders) == ((), ()) if elr else ((1,), ())
+    assert elect(cluster, ElectionType.UNCLEAN) == ApiError.NONE, "an operator gives up what 1 had"
+    state = cluster.partition()
+    assert (state.leader, state.isr, state.recovery) == (1 if elr else 2, state.isr, 1)
+
+
+def test_whose_disk_was_replaced_leads_again_when_it_has_caught_up() -> None:
+    cluster = Cluster(2)
+    topic_id = cluster.topic("t", (1, 2), min_insync_replicas="1")
+    fence(cluster, 1)
+    cluster.now_ms += 10_000
+    cluster.start(1, log_dirs=(UUID(int=700),))
+    assert place(cluster, 1, 700, topic_id) == ApiError.NONE
+    assert cluster.set_isr((1, 2)) == ApiError.NONE
+    fence(cluster, 2)
+    assert (cluster.partition().leader, cluster.partition().recovery) == (1, 0)
+
+
+def test_a_replica_that_moves_between_disks_stays_in_sync() -> None:
+    cluster = Cluster(1)
+    cluster.start(2, log_dirs=(UUID(int=700), UUID(int=701)))
+    topic_id = cluster.topic("t", (2, 1))
+    for directory in (700, 701):
+        assert place(cluster, 2, directory, topic_id) == ApiError.NONE
+    assert (cluster.partition().leader, cluster.partition().isr) == (2, (2, 1))
+
+
 def test_directories_of_somebody_elses_replica_are_refused() -> None:
     cluster = Cluster(2)
     topic_id = cluster.topic("t", (1,))

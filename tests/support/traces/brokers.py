@@ -46,22 +46,15 @@ def partition(trace: Trace, node: int, **changes: Any) -> Event:
     return trace.emit(node, "isr", **(fields | changes))
 
 
-def register(broker: int, epoch: int, incarnation: UUID = ONE) -> MetadataRecord:
-    return s.RegisterBrokerRecord(
-        version=1,
-        broker_id=broker,
-        incarnation_id=incarnation,
-        broker_epoch=epoch,
-        end_points=(),
-        features=(),
-        rack=None,
-    )
+def register(broker: int, epoch: int, incarnation: UUID = ONE, **changes: Any) -> MetadataRecord:
+    fields: dict[str, Any] = {"end_points": (), "features": (), "rack": None}
+    fields |= {"version": 1, "broker_epoch": epoch, "incarnation_id": incarnation}
+    return s.RegisterBrokerRecord(broker_id=broker, **(fields | changes))
 
 
 def change_broker(broker: int, epoch: int, **changes: Any) -> MetadataRecord:
-    return s.BrokerRegistrationChangeRecord(
-        version=1, broker_id=broker, broker_epoch=epoch, **changes
-    )
+    fields: dict[str, Any] = {"version": 1, "broker_epoch": epoch}
+    return s.BrokerRegistrationChangeRecord(broker_id=broker, **(fields | changes))
 
 
 def create(name: str = "t", id_: UUID = TOPIC_ID, **changes: Any) -> list[MetadataRecord]:

@@ -29,6 +29,7 @@ NATIVE: Final = frozenset(
         ApiKey.ALTER_PARTITION,
         ApiKey.ELECT_LEADERS,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
     }
 )
 OF_BROKERS: Final = frozenset({ApiKey.METADATA})  # from their own image

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from checkers.invariants.disks import EMPTY
 from checkers.invariants.images import BY_ORPHANS
 from checkers.invariants.leading import NONE_OF_ITS_OWN
 from checkers.invariants.metadata_log import SAME_INCARNATION
@@ -148,10 +149,15 @@ def test_the_first_releases_begin_to_lead_early_and_lead_on(
         ("crash", "Error loading metadata log record from offset 53", "4.1.2", True, True),
         ("crash", "Error loading metadata log record from offset 53", "4.2.0", False, False),
         ("C14", "are in service and eligible", "4.3.1", False, False),
+        ("C15", f"broker 2 is elected to lead t-0, {EMPTY}: ...", "3.7.2", True, True),
+        ("C15", f"broker 2 is elected to lead t-0, {EMPTY}: ...", "4.3.1", True, True),
+        ("C15", "broker 2 leads partition t-0 after offset 7, though", "4.3.1", False, False),
+        ("S29", "n1 counted [n2], of whom some are voters no more, but", "4.3.1", True, False),
+        ("S29", "n1 counted [n2], but of the voters", "4.3.1", False, False),
         ("crash", "leader 2 and epoch 1 since it matches the local node.id", "4.3.1", True, True),
     ],
 )
-def test_what_becomes_of_eligible_leaders_is_known(
+def test_findings_are_known_by_what_is_told_of_them(
     invariant: str, message: str, version: str, *, known: bool, red: bool
 ) -> None:
     found = [k for k in known_of([Release(version)]) if k.covers(Anomaly(invariant, message))]

@@ -21,6 +21,8 @@ import org.apache.kafka.common.message.AlterPartitionReassignmentsRequestData;
 import org.apache.kafka.common.message.AlterPartitionReassignmentsResponseData;
 import org.apache.kafka.common.message.AlterPartitionRequestData;
 import org.apache.kafka.common.message.AlterPartitionResponseData;
+import org.apache.kafka.common.message.AssignReplicasToDirsRequestData;
+import org.apache.kafka.common.message.AssignReplicasToDirsResponseData;
 import org.apache.kafka.common.message.BrokerHeartbeatRequestData;
 import org.apache.kafka.common.message.BrokerHeartbeatResponseData;
 import org.apache.kafka.common.message.BrokerRegistrationRequestData;
@@ -264,6 +266,10 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         if (request instanceof AlterPartitionReassignmentsRequestData asked) {
             return done(key, () -> controller.alterPartitionReassignments(context(version), asked)).handle((reply, e) ->
                 e == null ? reply : new AlterPartitionReassignmentsResponseData().setErrorCode(code(e)).setErrorMessage(message(e)));
+        }
+        if (request instanceof AssignReplicasToDirsRequestData asked) {
+            return done(key, () -> controller.assignReplicasToDirs(context(version), asked)).handle((reply, e) ->
+                e == null ? reply : new AssignReplicasToDirsResponseData().setErrorCode(code(e)));
         }
         if (request instanceof ElectLeadersRequestData asked) {
             return done(key, () -> controller.electLeaders(context(version), asked)).handle((reply, e) ->

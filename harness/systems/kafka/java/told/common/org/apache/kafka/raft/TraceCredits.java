@@ -3,7 +3,9 @@ package org.apache.kafka.raft;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
+import java.util.Set;
 import java.util.StringJoiner;
+import java.util.TreeSet;
 
 import org.apache.kafka.common.utils.Time;
 
@@ -85,15 +87,21 @@ final class TraceCredits extends HashSet<Integer> {
             .put("since_ms", since).put("quorum_ms", node.checkQuorumMs()).end();
     }
 
+    /** Whom the leader counts: voters, and those who were voters when they fetched. */
     private String heard() {
         StringJoiner all = new StringJoiner(",");
+        Set<Integer> left = new TreeSet<>(this);
         for (TraceAck ack : TraceClient.acks(leader)) {
             int id = ack.key().id();
-            if (contains(id)) {
-                String directory = ack.key().directoryId().map(each -> '"' + TraceEvents.hex(each) + '"').orElse("null");
-                all.add("[" + id + "," + directory + "," + (nowMs() - heardMs.get(id)) + "]");
+            if (left.remove(id)) {
+                all.add(heard(id, ack.key().directoryId().map(each -> '"' + TraceEvents.hex(each) + '"').orElse("null")));
             }
         }
+        left.forEach(id -> all.add(heard(id, "null")));
         return all.toString();
+    }
+
+    private String heard(int id, String directory) {
+        return "[" + id + "," + directory + "," + (nowMs() - heardMs.get(id)) + "]";
     }
 }
