@@ -305,7 +305,7 @@ def test_a_finding_happens_again(
 
 
 LEFT_ALONE = "a partition that nobody may lead any more", "has no leader in the end"
-REMOVED = "a removed voter that keeps a leader", "of whom some are voters no more"
+REMOVED = "a removed voter keeps a leader", "of whom some are voters no more"
 MOVED = "who was moved away stays eligible", "members that are no replicas"
 
 
@@ -323,7 +323,7 @@ def test_a_finding_that_is_known_breaks_nothing(
 ) -> None:
     again = (FINDINGS / name, "--kafka-version", release, "--store", tmp_path)
     done = played("repro", *again)
-    assert done.code == 2, done  # a few ops are no coverage
+    assert done.code in (0, 2), done  # a few ops are no coverage
     assert f"known: docs/findings.md, {finding}: 1" in done.out
     (found,) = results(tmp_path).values()
     assert found["anomalies"] == []

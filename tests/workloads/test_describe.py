@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -54,7 +54,7 @@ EVENTS: list[dict[str, Any]] = [
 TRACE = {"n1": tuple(each | {"seq": seq} for seq, each in enumerate(EVENTS, start=1))}
 
 
-def judge(trace: Mapping[str, Sequence[Any]] = TRACE, **changes: Any) -> CheckResult:
+def judge(trace: Mapping[str, tuple[dict[str, Any], ...]] = TRACE, **changes: Any) -> CheckResult:
     told = [HEALTHY | changes]
     ops = [
         Op(0, 100, 0, "invoke", "describe-quorum", None),

@@ -140,7 +140,7 @@ CLEARS_ELIGIBLE: Final = Known(
 COUNTS_REMOVED: Final = Known(
     "S29",
     ", of whom some are voters no more",
-    "docs/findings.md, a removed voter that keeps a leader",
+    "docs/findings.md, a removed voter keeps a leader",
 )
 
 # A broker that tells on which disk its new, empty replica is may lead again at once.

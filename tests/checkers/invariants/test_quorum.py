@@ -37,7 +37,7 @@ def test_a_follower_that_changes_its_voter_keeps_the_leader_as_if_it_fetched(
     ids=["a majority", "with one more", "with a removed one", "with an observer", "unheard"],
 )
 def test_a_voter_that_was_removed_keeps_no_leader(heard: tuple[int, ...], told: str | None) -> None:
-    """As one does in Kafka: docs/findings.md, a removed voter that keeps a leader."""
+    """As one does in Kafka: docs/findings.md, a removed voter keeps a leader."""
     trace = Trace(6)
     trace.start()
     trace.elect(1, 1)

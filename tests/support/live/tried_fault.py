@@ -11,6 +11,7 @@ from harness.run.guard import GuardedNemesis
 from harness.systems.kraft.plugin import Kraft
 
 RECOVERY_S = 20.0
+LAST_LINES = 20  # of a node's log
 
 
 class Scenery:
@@ -26,6 +27,16 @@ class Scenery:
         while (name := await self.system.leader()) is None:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0.05)
         return name
+
+    async def told(self) -> str:
+        """What is known of a cluster that does not recover: its leader's word, processes, logs."""
+        view = await self.system._quorum(timeout_s=1.0)
+        found = [f"quorum {view}"]
+        for node in self.system.nodes:
+            log = self.system._env.log_file(node)
+            lines = log.read_text(errors="replace").splitlines() if log.exists() else ()
+            found += [f"{node}: {self.system._env.process(node)}", *lines[-LAST_LINES:]]
+        return "\n".join(found)
 
     async def inject(self, name: str, **params: Any) -> TriedFault:
         """Try to install a fault."""
@@ -54,7 +65,8 @@ class TriedFault:
     async def heal(self) -> dict[str, Any]:
         """Undo it, and wait until all nodes are as far as the leader."""
         healed = await self.heal_alone()
-        assert await self._scene.system.await_recovery(RECOVERY_S)
+        recovered = await self._scene.system.await_recovery(RECOVERY_S)
+        assert recovered, f"{self._fault} healed as {healed}; {await self._scene.told()}"
         return healed
 
     async def heal_alone(self) -> dict[str, Any]:
