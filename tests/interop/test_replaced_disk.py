@@ -22,9 +22,12 @@ from tests.support.live.brokers import (
     SAFE_DOWNGRADE,
     end,
     finalize_elr,
-    is_fenced,
+    kill,
     records,
     send,
+    servers,
+    start,
+    stop,
     until,
     with_brokers,
 )
@@ -35,14 +38,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.long]
 LAST, OTHER, TOPIC = "n2", "n3", "t"
 LAST_ID, OTHER_ID = 2, 3
 RECOVERING, NO_CHANGE = 1, -1
-
-
-async def restart(scene: LiveScene, node: str, id_: int) -> None:
-    """Stop a broker in good order and start it again."""
-    await scene.system._stop(node)
-    await until(lambda: is_fenced(scene, id_))
-    await scene.system._launch(node)
-    await until(lambda: not is_fenced(scene, id_))
 
 
 def moves(scene: LiveScene) -> int:
@@ -66,26 +61,23 @@ def test_who_has_an_empty_disk_is_elected_and_the_others_cut_what_they_have(
     assert kafka.archive.is_file()
 
     async def main(scene: LiveScene) -> None:
-        places = scene.system.cluster().addresses
-        server = {node: f"{places[node].host}:{places[node].port}" for node in (LAST, OTHER)}
+        server = servers(scene, LAST)
         route = Route(scene.system.cluster(), CONTROLLER)
         if not eligible:
             await finalize_elr(route, 0, SAFE_DOWNGRADE)
         await create_by_hand(route, TOPIC, (LAST_ID, OTHER_ID), deadline_s())
         await set_minimum(route, TOPIC, 1)
         assert await asyncio.to_thread(send, server[LAST], TOPIC, 10) == 9
-        await scene.system._stop(OTHER)  # it has these ten, and keeps them
-        await until(lambda: is_fenced(scene, OTHER_ID))
+        await stop(scene, OTHER, OTHER_ID)  # it has these ten, and keeps them
         assert await asyncio.to_thread(send, server[LAST], TOPIC) == 10
-        await scene.system.kill(LAST)
-        await until(lambda: is_fenced(scene, LAST_ID))
+        await kill(scene, LAST, LAST_ID)
         shutil.rmtree(scene.env.node_dir(LAST) / "data")
         scene.system.reformat(LAST)
-        await scene.system._launch(OTHER)
-        await until(lambda: not is_fenced(scene, OTHER_ID))
+        await start(scene, OTHER, OTHER_ID)
         await scene.system._launch(LAST)
         await until(lambda: moves(scene) > 0)
-        await restart(scene, OTHER, OTHER_ID)
+        await stop(scene, OTHER, OTHER_ID)
+        await start(scene, OTHER, OTHER_ID)
         await until(lambda: bool(elections(scene)))
         assert elections(scene)[0]["leader_recovery_state"] == (
             RECOVERING if eligible else NO_CHANGE

@@ -21,9 +21,12 @@ from tests.support.live.brokers import (
     UPGRADE,
     end,
     finalize_elr,
-    is_fenced,
+    kill,
     records,
     send,
+    servers,
+    start,
+    stop,
     until,
     with_brokers,
 )
@@ -51,27 +54,22 @@ def test_a_message_is_lost_though_all_was_acknowledged_and_nobody_recovers(
     assert kafka.archive.is_file()
 
     async def main(scene: LiveScene) -> None:
-        places = scene.system.cluster().addresses
-        server = {node: f"{places[node].host}:{places[node].port}" for node in (LEADER, OTHER)}
+        server = servers(scene, LEADER, OTHER)
         route = Route(scene.system.cluster(), CONTROLLER)
         await create_by_hand(route, TOPIC, (LEADER_ID, OTHER_ID), deadline_s())
         await set_minimum(route, TOPIC, 2)
         assert await asyncio.to_thread(send, server[LEADER], TOPIC) == 0
-        await scene.system._stop(OTHER)  # in good order: it has all that was acknowledged
-        await until(lambda: is_fenced(scene, OTHER_ID))
+        await stop(scene, OTHER, OTHER_ID)  # it has all that was acknowledged
         if toggled:
             await finalize_elr(route, 0, SAFE_DOWNGRADE)
         await set_minimum(route, TOPIC, 1)
         if toggled:
             await finalize_elr(route, 1, UPGRADE)
         await asyncio.sleep(SEEN_S)
-        assert await asyncio.to_thread(send, server[LEADER], TOPIC) == 1, (
-            "the leader alone suffices"
-        )
-        await scene.system.kill(LEADER)
-        await until(lambda: is_fenced(scene, LEADER_ID))
-        await scene.system._launch(OTHER)
-        await until(lambda: not is_fenced(scene, OTHER_ID))
+        sent = await asyncio.to_thread(send, server[LEADER], TOPIC)
+        assert sent == 1, "the leader alone suffices"
+        await kill(scene, LEADER, LEADER_ID)
+        await start(scene, OTHER, OTHER_ID)
         route.close()
         if not toggled:
             assert not is_led(scene), "it may lack the message, and waits for who has it"

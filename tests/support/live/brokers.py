@@ -49,6 +49,30 @@ def records(scene: LiveScene, kind: str) -> list[dict[str, Any]]:
     return [dict(r["fields"]) for batch in batches for r in batch.records if r["type"] == kind]
 
 
+def servers(scene: LiveScene, *nodes: str) -> dict[str, str]:
+    """Where clients find brokers: host and port by name."""
+    places = scene.system.cluster().addresses
+    return {node: f"{places[node].host}:{places[node].port}" for node in nodes}
+
+
+async def stop(scene: LiveScene, node: str, broker_id: int) -> None:
+    """Stop a broker in good order, and wait until the controller has fenced it."""
+    await scene.system._stop(node)
+    await until(lambda: is_fenced(scene, broker_id))
+
+
+async def kill(scene: LiveScene, node: str, broker_id: int) -> None:
+    """Kill a broker, and wait until the controller has fenced it."""
+    await scene.system.kill(node)
+    await until(lambda: is_fenced(scene, broker_id))
+
+
+async def start(scene: LiveScene, node: str, broker_id: int) -> None:
+    """Start a broker again, and wait until the controller lets it serve."""
+    await scene.system._launch(node)
+    await until(lambda: not is_fenced(scene, broker_id))
+
+
 def is_fenced(scene: LiveScene, broker_id: int) -> bool:
     """Tell whether the controller fenced a broker last, and did not unfence it since."""
     changes = records(scene, "BrokerRegistrationChangeRecord")
