@@ -35,7 +35,7 @@ from harness.registry import workloads
 from harness.spec import RunSpec
 from node.wire.network import Caller
 from workloads.common.abilities import refuse_without
-from workloads.common.departures import Turns, departures
+from workloads.common.departures import Drawn, Turns, departures
 from workloads.common.keys import Keys
 from workloads.isr import (
     BROKERS,
@@ -56,15 +56,39 @@ UNCLEAN = 1  # type of an election
 NO_ELECTION = ("election-not-needed", "eligible-leaders-not-available")  # answers, too
 OPS_PER_PARTITION = 50  # alters; then come the next ones, and these may be deleted
 ALTERS, LOOKS, MINIMA = 60, 12, 6  # weights; of all others, 1
+CHECKERS = ("isr", "consensus", "observers", "reads")
 
 
 @workloads.register("elr", WorkloadTraits(plays_brokers=True, settings=SETTINGS))
 def elr(spec: RunSpec) -> Workload:
     """Change ISRs and their minimum while brokers die; nobody leads who may lack messages."""
     refuse_without(Topics, spec)
-    keys = Keys("p")
-    heartbeat_s = int(spec.settings.get(HEARTBEAT_SETTING, HEARTBEAT_MS)) / 1000
 
+    def client(system: System) -> Client:
+        return ops(spec, system)
+
+    keys = Keys("p")
+    drawn = drafts(keys)
+    return Workload(
+        client=client,
+        generator=mix(*drawn, weights=tuple(drawn.values())),
+        final_generator=keys.on_each_thread(PARTITIONS, lambda key: Draft("describe", key=key)),
+        checkers=CHECKERS,
+        reads=frozenset({"describe"}),
+    )
+
+
+def ops(spec: RunSpec, system: System) -> ElrOps:
+    """The client of a run, whose brokers are played."""
+    cluster = cluster_of(system)
+    heartbeat_s = int(spec.settings.get(HEARTBEAT_SETTING, HEARTBEAT_MS)) / 1000
+    fleet = Fleet(cluster, Cast(seeds.rng(spec.seed, "brokers")), BROKERS, heartbeat_s)
+    isr = IsrOps(Shared(cluster, fleet, waits=True))
+    return ElrOps(isr, fleet, KafkaClient(cluster), Route(cluster, ""))
+
+
+def drafts(keys: Keys) -> dict[Drawn, int]:
+    """What draws ops, each with its weight."""
     turns = Turns(keys, PARTITIONS, OPS_PER_PARTITION, ALTERS)
 
     def alter(rng: Random, n: int) -> Draft:
@@ -87,32 +111,8 @@ def elr(spec: RunSpec) -> Workload:
     def flash(rng: Random, n: int) -> Draft:
         return Draft("flash", {"size": 1 + rng.randrange(BROKERS)}, f"f{n}")
 
-    def client(system: System) -> Client:
-        cluster = cluster_of(system)
-        fleet = Fleet(cluster, Cast(seeds.rng(spec.seed, "brokers")), BROKERS, heartbeat_s)
-        return ElrOps(
-            IsrOps(Shared(cluster, fleet, waits=True)),
-            fleet,
-            KafkaClient(cluster),
-            Route(cluster, ""),
-        )
-
-    return Workload(
-        client=client,
-        generator=mix(
-            alter,
-            describe,
-            minimum,
-            elect,
-            turns.retire,
-            flash,
-            *departures(BROKERS),
-            weights=(ALTERS, LOOKS, MINIMA, 1, 1, 1, 1, 1, 1),
-        ),
-        final_generator=keys.on_each_thread(PARTITIONS, lambda key: Draft("describe", key=key)),
-        checkers=("isr", "consensus", "observers", "reads"),
-        reads=frozenset({"describe"}),
-    )
+    found: dict[Drawn, int] = {alter: ALTERS, describe: LOOKS, minimum: MINIMA}
+    return found | dict.fromkeys((elect, turns.retire, flash, *departures(BROKERS)), 1)
 
 
 class ElrOps:

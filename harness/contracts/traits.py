@@ -151,8 +151,10 @@ class WorkloadTraits:
         prefixed: Whether all that it makes has a name with the cluster's prefix (``Cluster``); only
             such a workload may be done on a cluster that is not ours.
         plays_brokers: Whether its clients register brokers of their own.
+        sets_levels: Whether they give features levels, which all controllers must know.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict)
     prefixed: bool = False
     plays_brokers: bool = False
+    sets_levels: bool = False

@@ -17,11 +17,10 @@ from harness.kafka.route import Route, deadline_s
 from harness.kafka.topics import create_by_hand
 from harness.systems.kafka.distribution import KafkaDist
 from harness.systems.kafka.releases import DEFAULT, KNOWN
+from node.metadata.features import ELR_VERSION
 from tests.support.live.brokers import (
     CONTROLLER,
-    SAFE_DOWNGRADE,
     end,
-    finalize_elr,
     kill,
     records,
     send,
@@ -33,6 +32,7 @@ from tests.support.live.brokers import (
 )
 from tests.support.live.scene import LiveScene, play
 from workloads.elr import set_minimum
+from workloads.levels import set_level
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 LAST, OTHER, TOPIC = "n2", "n3", "t"
@@ -64,7 +64,7 @@ def test_who_has_an_empty_disk_is_elected_and_the_others_cut_what_they_have(
         server = servers(scene, LAST)
         route = Route(scene.system.cluster(), CONTROLLER)
         if not eligible:
-            await finalize_elr(route, 0, SAFE_DOWNGRADE)
+            await set_level(route, ELR_VERSION, 0)
         await create_by_hand(route, TOPIC, (LAST_ID, OTHER_ID), deadline_s())
         await set_minimum(route, TOPIC, 1)
         assert await asyncio.to_thread(send, server[LAST], TOPIC, 10) == 9

@@ -15,12 +15,10 @@ from harness.kafka.route import Route, deadline_s
 from harness.kafka.topics import create_by_hand
 from harness.systems.kafka.distribution import KafkaDist
 from harness.systems.kafka.releases import DEFAULT, KNOWN
+from node.metadata.features import ELR_VERSION
 from tests.support.live.brokers import (
     CONTROLLER,
-    SAFE_DOWNGRADE,
-    UPGRADE,
     end,
-    finalize_elr,
     kill,
     records,
     send,
@@ -32,6 +30,7 @@ from tests.support.live.brokers import (
 )
 from tests.support.live.scene import LiveScene, play
 from workloads.elr import set_minimum
+from workloads.levels import set_level
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 LEADER, OTHER, TOPIC = "n2", "n3", "t"
@@ -61,10 +60,10 @@ def test_a_message_is_lost_though_all_was_acknowledged_and_nobody_recovers(
         assert await asyncio.to_thread(send, server[LEADER], TOPIC) == 0
         await stop(scene, OTHER, OTHER_ID)  # it has all that was acknowledged
         if toggled:
-            await finalize_elr(route, 0, SAFE_DOWNGRADE)
+            await set_level(route, ELR_VERSION, 0)
         await set_minimum(route, TOPIC, 1)
         if toggled:
-            await finalize_elr(route, 1, UPGRADE)
+            await set_level(route, ELR_VERSION, 1)
         await asyncio.sleep(SEEN_S)
         sent = await asyncio.to_thread(send, server[LEADER], TOPIC)
         assert sent == 1, "the leader alone suffices"

@@ -1,4 +1,4 @@
-"""The workloads ``elr``, ``reassign`` and ``directories``: brokers and their disks come and go."""
+"""``elr``, ``reassign``, ``directories``, ``levels``: brokers, disks and features come and go."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from harness.sessions.plan import Plan
 from harness.sessions.simulated import simulate
 from harness.spec import RunSpec
 from harness.verdict import Valid
+from node.metadata.features import ELR_VERSION
 from workloads.elr import SETTINGS
 
 SPEC = RunSpec(
@@ -56,3 +57,13 @@ def test_a_healthy_cluster_is_led_by_nobody_whose_disk_is_gone() -> None:
     assert any(fields.get("directories") for fields in records), "replicas move"
     failed = [f for f in records if f.get("log_dirs") and "incarnation_id" not in f]
     assert failed, "a disk fails while its broker is in service"
+
+
+def test_a_healthy_cluster_forgets_who_was_eligible_when_the_feature_was_off() -> None:
+    run = simulate(Plan.simulated(replace(SPEC, workload="levels")))
+    assert run.verdict is Valid.VALID, run.judgement.reasons
+    asked = [op.value for op in run.data.history.clients() if (op.f, op.type) == ("level", "ok")]
+    eligible = [each["level"] for each in asked if each["feature"] == ELR_VERSION]
+    assert {0, 1} <= set(eligible)
+    records = [r["type"] for batch in run.data.logs["n1"] for r in batch.records]
+    assert "ClearElrRecord" in records

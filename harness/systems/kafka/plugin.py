@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from random import Random
 from typing import ClassVar, Final
 
 from harness import seeds
@@ -152,7 +153,7 @@ SMALL: Final[Mapping[str, str]] = {
 # Workloads that make topics: where no broker is there to take them, the harness plays one.
 OF_TOPICS: Final = frozenset(
     {
-        *("describe", "directories", "elr", "isr", "list-append"),
+        *("describe", "directories", "elr", "isr", "levels", "list-append"),
         *("membership", "observers", "reassign", "register", "topics"),
     }
 )
@@ -422,15 +423,19 @@ class Kafka(KraftNodes):
     async def finalize(self, feature: str, level: int, *, timeout_s: float) -> Change:
         """As any; controllers that are simulated are registered before."""
         if isinstance(self._env, Sim):
-            by_s = asyncio.get_running_loop().time() + timeout_s / 2
             rng = seeds.rng(self._spec.seed, "registered", feature, level)
-            theirs = [n for n in self.voters if n not in nodes_of_ours(self._spec.settings)]
-            known = {self._node[n].id: _known_levels(line_of(self.node_release(n))) for n in theirs}
             try:
-                await register_controllers(self.cluster(), known, rng, by_s)
+                await self._register_controllers(rng, timeout_s / 2)
             except Outcome as outcome:
                 return Change(done=False, detail=f"not registered: {outcome.error}")
         return await super().finalize(feature, level, timeout_s=timeout_s)
+
+    async def _register_controllers(self, rng: Random, timeout_s: float) -> None:
+        """Have simulated controllers say which levels they know; raises Outcome."""
+        by_s = asyncio.get_running_loop().time() + timeout_s
+        theirs = [n for n in self.voters if n not in nodes_of_ours(self._spec.settings)]
+        known = {self._node[n].id: _known_levels(line_of(self.node_release(n))) for n in theirs}
+        await register_controllers(self.cluster(), known, rng, by_s)
 
     async def finalized(self, node: str) -> Mapping[str, int] | None:
         """As any; the kraft.version of simulated nodes is that in their logs."""
@@ -447,6 +452,8 @@ class Kafka(KraftNodes):
             await super().setup()
             if self._spec.workload in OF_VIEWS:
                 await self._await_views()
+            if workloads.traits(self._spec.workload).sets_levels:
+                await self._tell_levels()
             return
         try:
             self._builds = await asyncio.to_thread(fetch_builds, self._spec.settings)
@@ -474,6 +481,14 @@ class Kafka(KraftNodes):
                 f"not all nodes show what was written within {self.start_timeout_s:g} s; their logs"
                 f" are in {self._run_dir.logs_dir}"
             )
+
+    async def _tell_levels(self) -> None:
+        """Have levels known before the first op; raises NodeStartError."""
+        rng = seeds.rng(self._spec.seed, "registered")
+        try:
+            await self._register_controllers(rng, self.start_timeout_s)
+        except Outcome as outcome:
+            raise NodeStartError(f"controllers do not register: {outcome.error}") from outcome
 
     async def _play_broker(self) -> None:
         """Play a broker that takes topics, as long as the run lasts; raises NodeStartError."""

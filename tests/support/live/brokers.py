@@ -8,20 +8,14 @@ from typing import Any, Final
 
 from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
 from kafka.structs import TopicPartition  # type: ignore[import-untyped]
-from kio.schema.update_features.v1.request import FeatureUpdateKey, UpdateFeaturesRequest
-from kio.static.primitive import i8, i16
 
-from harness.kafka.route import Route, deadline_s, no_error, request
 from harness.spec import RunSpec
 from harness.systems.kafka.releases import VERSION
-from node.metadata.features import ELR_VERSION
-from node.wire.network import Caller
 from tests.support.live.scene import LiveScene
 from workloads.elr import SETTINGS
 
 CONTROLLER: Final = "n1"
 WITHIN_S: Final = 40.0  # the start of a JVM, and a session
-UPGRADE, SAFE_DOWNGRADE = 1, 2  # of a feature (KIP-778)
 
 
 def with_brokers(release: str, brokers: int) -> RunSpec:
@@ -78,20 +72,6 @@ def is_fenced(scene: LiveScene, broker_id: int) -> bool:
     changes = records(scene, "BrokerRegistrationChangeRecord")
     told = [each["fenced"] for each in changes if each["broker_id"] == broker_id]
     return [each for each in told if each][-1:] == [1]
-
-
-async def finalize_elr(route: Route, level: int, kind: int) -> None:
-    """Give the feature of eligible leader replicas a level: 1 is on, 0 is off."""
-    update = FeatureUpdateKey(
-        feature=ELR_VERSION, max_version_level=i16(level), upgrade_type=i8(kind)
-    )
-    wanted = UpdateFeaturesRequest(feature_updates=(update,), validate_only=False)
-
-    async def attempt(connection: Caller) -> None:
-        for row in no_error(await request(connection, wanted)).results:
-            no_error(row)
-
-    await route.at_controller(attempt, deadline_s())
 
 
 def send(server: str, topic: str, times: int = 1) -> int:

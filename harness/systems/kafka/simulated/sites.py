@@ -38,7 +38,10 @@ JITTER_NS: Final = 500 * US
 OF_RAFT_ALONE: Final = frozenset({"register", "membership", "describe"})  # workloads
 # whose reads a node's image answers
 OF_VIEWS: Final = frozenset(
-    {"directories", "elr", "isr", "list-append", "observers", "reassign", "topics"}
+    {
+        *("directories", "elr", "isr", "levels", "list-append"),
+        *("observers", "reassign", "topics"),
+    }
 )
 OF_CONTROLLERS: Final = OF_VIEWS | {"brokers", "producer-ids"}
 # what they do has to do with voters in the log, or with their directories

@@ -37,7 +37,7 @@ final class TraceCredits extends HashSet<Integer> {
     private long sinceWallMs; // the leader's timer goes by the wall clock
     private long tellFromMs;
     private String majority; // that is not told of yet
-    private long majoritySinceMs;
+    private long beforeItMs; // when the majority before was there
 
     TraceCredits(Leading node, LeaderState<?> leader) {
         this.node = node;
@@ -61,7 +61,7 @@ final class TraceCredits extends HashSet<Integer> {
     public void clear() {
         if (nowMs() >= tellFromMs) { // with three voters each Fetch is a majority
             majority = heard();
-            majoritySinceMs = nowMs() - sinceMs;
+            beforeItMs = sinceMs;
             tellFromMs = nowMs() + node.checkQuorumMs() / 3;
         }
         super.clear();
@@ -72,7 +72,7 @@ final class TraceCredits extends HashSet<Integer> {
     /** Tell of a majority that has fetched, now that the request is told of that made it one. */
     void tellMajority() {
         if (majority != null) {
-            tell(true, majority, majoritySinceMs);
+            tell(true, majority, nowMs() - beforeItMs);
             majority = null;
         }
     }

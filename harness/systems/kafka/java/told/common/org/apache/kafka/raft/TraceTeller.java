@@ -234,6 +234,10 @@ final class TraceTeller {
                 : diverges ? "diverging" : snapshot ? "snapshot" : "ok");
         } else if (request.data() instanceof VoteRequestData vote) {
             vote(vote, (VoteResponseData) answer);
+        } else if (request.data() instanceof FetchRequestData) { // that waited, and counts once more
+            if (credits != null) {
+                credits.tellMajority();
+            }
         } else {
             TraceAsked asked = TraceAsked.of(request.data(), answer);
             if (asked != null) {
