@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from checkers.committed.reference import Reference
 from harness.contracts.evidence import LogBatch, LogSnapshot
+from node.metadata.features import ELR_VERSION
 from node.metadata.fold import apply_record
 from node.metadata.image import ImageError, MetadataImage
 from node.metadata.records import RecordError, from_json
@@ -30,6 +31,10 @@ class Fold(Protocol):
     @property
     def digest(self) -> str:
         """Fingerprint of the state."""
+        ...
+
+    def bare_digest(self) -> str | None:
+        """The fingerprint without eligible leaders that are switched off; None: there are none."""
         ...
 
     def load(self, records: Sequence[Record], end: int) -> None:
@@ -63,6 +68,13 @@ class MetadataFold:
         """The image's digest, 16 hex digits."""
         return self._image.digest
 
+    def bare_digest(self) -> str | None:
+        """That of the image without ELRs and last known leaders, while they do not count."""
+        image = self._image
+        if image.features.get(ELR_VERSION, 0) > 0 or image.eligible_count == 0:
+            return None
+        return image.digest_without_eligible()
+
     def load(self, records: Sequence[Record], end: int) -> None:
         """Decode the records into a new image."""
         decoded = [from_json({"version": 0, **record}) for record in records]
@@ -83,9 +95,11 @@ class Folded:
     """The digest at each batch boundary in [begin, end]; why the fold ended there, if too early.
 
     Where a transaction begins the state stands until it ends: that offset has a digest too.
+    ``bare`` has those without eligible leaders, where there are some and they are switched off.
     """
 
     digests: dict[int, str] = field(default_factory=dict)
+    bare: dict[int, str] = field(default_factory=dict)
     begin: int = 0  # what lies below is in the snapshot that the fold began with
     end: int = 0
     unreadable: str | None = None  # the fold could not read a record
@@ -126,6 +140,8 @@ class Folding:
             return
         folded.end = batch.last + 1
         folded.digests[folded.end] = self._image.digest
+        if (bare := self._image.bare_digest()) is not None:
+            folded.bare[folded.end] = bare
 
 
 def fold(known: Reference, below: int, make: MakeFold = MetadataFold) -> Folded:

@@ -40,7 +40,7 @@ C14 = Meaning(
     promise=(
         "In the end a partition has a leader if a member of its ISR is in service; with eligible "
         "leader replicas, where the ISR is empty, also if a member of its ELR is. It is not "
-        "forgotten who may lead it as long as a broker has all acknowledged messages."
+        "forgotten who may lead it, nor when they are switched off."
     ),
     why=(
         "A partition without a leader serves nobody. When a broker that may lead it has come back, "
@@ -48,6 +48,7 @@ C14 = Meaning(
     ),
     source="KIP-631; KIP-966; ReplicationControlManager.handleBrokerUnfenced",
 )
+SWITCHED_OFF = "and have all messages, but eligible leaders were switched off"  # in an anomaly
 FORGOTTEN = "and have all messages, but nobody may lead it any more"  # in an anomaly
 
 
@@ -75,6 +76,7 @@ class EligibleLeaders:
         self._due: dict[Partition, None] = {}  # of which a batch changes something
         self._all = False  # it changes what counts for every partition
         self._enabled = False
+        self._were_eligible: dict[Partition, set[int]] = {}  # as they were switched off
 
     def begin(self, image: MetadataImage) -> None:
         """Begin with an image, of which nobody knows how it came to be."""
@@ -143,12 +145,20 @@ class EligibleLeaders:
         self._all = False
 
     def _enable(self, image: MetadataImage) -> None:
-        """Trust ISRs when eligible leaders begin to count; who was eligible before may not be."""
+        """Trust ISRs when eligible leaders begin to count; who was eligible before may not be.
+
+        When they count no more, note who alone may lead what nobody leads.
+        """
         enabled = _is_enabled(image)
         if enabled and not self._enabled:
             for topic in image.topics.values():
                 for index, state in topic.partitions.items():
                     self._whole.setdefault((topic.id, index), set()).update(state.isr)
+        elif self._enabled and not enabled:
+            for partition in image.eligible_partitions():
+                left = image.partition(*partition)
+                if left is not None and not left.isr:
+                    self._were_eligible[partition] = set(left.eligible_leaders)
         self._enabled = enabled
 
     def _dies(self, broker_id: int) -> None:
@@ -186,11 +196,14 @@ class EligibleLeaders:
 
     def _candidates(self, partition: Partition, state: PartitionState) -> tuple[Iterable[int], str]:
         """Tell who may lead a partition that nobody leads, and by what; in service or not."""
-        if not self._enabled or state.isr:
+        if state.isr:
             return state.isr, "and in sync"
+        whole = self._whole.get(partition, set())
+        if not self._enabled:
+            return whole & self._were_eligible.get(partition, set()), SWITCHED_OFF
         if state.eligible_leaders or state.last_known_leaders:
             return state.eligible_leaders, "and eligible"
-        return self._whole.get(partition, ()), FORGOTTEN
+        return whole, FORGOTTEN
 
     def _judge(
         self,

@@ -14,6 +14,7 @@ from harness.verdict import Anomaly
 
 NAME = "C8"
 BY_ORPHANS = ", the same but for settings of deleted topics: "  # in an anomaly's message
+BY_ELIGIBLE = ", the same but for eligible leaders, which are switched off"  # likewise
 C8 = Meaning(
     "C8",
     title="image equals the fold of the log",
@@ -118,7 +119,8 @@ class ImageChecks:
         first = self._first.setdefault(seen.offset, seen)
         if expected is not None:
             if seen.digest != expected:
-                lost = self._told(seen.offset, seen.orphans, is_rest=seen.bare == expected)
+                is_rest = seen.bare == expected
+                lost = self._told(seen.offset, seen.digest, seen.orphans, is_rest=is_rest)
                 yield from self._differs(seen, f"the committed log folds to {expected}", None, lost)
         elif self.folded.begin <= seen.offset <= self.folded.end:
             yield from self._differs(seen, "no committed batch ends there", None)
@@ -139,14 +141,16 @@ class ImageChecks:
         if expected is None and first is not None:
             expected, other = first.digest, f"n{first.event['node']} had {first.digest}"
         if digest != expected:
-            lost = self._told(end, orphans, is_rest=bare == expected)
+            lost = self._told(end, digest, orphans, is_rest=bare == expected)
             yield Anomaly(
                 NAME,
                 f"the snapshot of {node} at offset {end} holds state {digest}, but {other}{lost}",
             )
 
-    def _told(self, offset: int, orphans: tuple[str, ...], *, is_rest: bool) -> str:
-        """Say that the settings of deleted topics are all that differs, if so; else nothing."""
+    def _told(self, offset: int, digest: str, orphans: tuple[str, ...], *, is_rest: bool) -> str:
+        """Say what alone differs, if it is settings of deleted topics, or eligible leaders."""
+        if digest == self.folded.bare.get(offset):
+            return BY_ELIGIBLE
         if orphans and is_rest and self.deletions.had_all(orphans, offset):
             return f"{BY_ORPHANS}{', '.join(orphans)}"
         return ""

@@ -65,8 +65,11 @@ def update_features(
             continue
         if update.max_version_level == _current(ctx, update.feature):
             continue
-        if update.feature == ELR_VERSION and update.max_version_level > 0:
-            operation.add(*_elr_safety_records(ctx))
+        if update.feature == ELR_VERSION:
+            if update.max_version_level > 0:
+                operation.add(*_elr_safety_records(ctx))
+            else:
+                _check_no_isr_is_empty(ctx)
         operation.add(
             FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)
         )
@@ -164,6 +167,22 @@ def _invalid(update: FeatureUpdate, problem: str) -> OperationError:
         f"Invalid update version {update.max_version_level} for feature {update.feature}. "
         f"{problem}",
     )
+
+
+def _check_no_isr_is_empty(ctx: Context) -> None:
+    """Refuse to switch ELRs off while partitions have nobody else who may lead them.
+
+    Kafka does it, and such a partition has no leader any more: docs/findings.md.
+    """
+    for topic_id, index in ctx.overlay.partitions.leaderless():
+        state = ctx.overlay.partition(topic_id, index)
+        if state is not None and not state.isr and state.eligible_leaders:
+            raise OperationError(
+                ApiError.INVALID_UPDATE_VERSION,
+                f"{ELR_VERSION} cannot be switched off while partition {index} of topic "
+                f"{ctx.overlay.topic_name(topic_id)} has an empty ISR: one of the brokers "
+                f"{list(state.eligible_leaders)} must come back first.",
+            )
 
 
 def _elr_safety_records(ctx: Context) -> list[MetadataRecord]:

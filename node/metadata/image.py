@@ -16,6 +16,7 @@ from typing import Protocol
 from uuid import UUID
 
 import msgspec
+from msgspec.structs import replace as changed
 
 from node.metadata.features import metadata_version
 from node.metadata.index import PartitionIndex
@@ -97,6 +98,19 @@ class MetadataImage:
     def digest(self) -> str:
         """Fingerprint of the state: 16 hex digits, equal for equal states."""
         return f"{self._sum:016x}"
+
+    def digest_without_eligible(self) -> str:
+        """The digest that the state would have if no partition had eligible leaders, or last ones.
+
+        O(those that have).
+        """
+        total = self._sum
+        for topic_id, index in self.eligible_partitions():
+            state = self._by_id[topic_id.int].partitions[index]
+            bare = changed(state, eligible_leaders=(), last_known_leaders=())
+            total += _hash(("partition", topic_id, index, bare))
+            total -= _hash(("partition", topic_id, index, state))
+        return f"{total % _MODULUS:016x}"
 
     @property
     def metadata_version(self) -> int:

@@ -18,16 +18,27 @@ from harness.kafka.route import Route, deadline_s, request
 from harness.kafka.topics import create_by_hand
 from harness.systems.kafka.distribution import KafkaDist
 from harness.systems.kafka.releases import DEFAULT, KNOWN
+from node.metadata.features import ELR_VERSION
 from node.metadata.fold import TRANSACTION_MARKS, apply_record
 from node.metadata.image import MetadataImage
 from node.metadata.records import from_json
 from node.metadata.state import PartitionState
-from tests.support.live.brokers import CONTROLLER, WITHIN_S, is_fenced, until, with_brokers
+from tests.support.live.brokers import (
+    CONTROLLER,
+    WITHIN_S,
+    is_fenced,
+    start,
+    stop,
+    until,
+    with_brokers,
+)
 from tests.support.live.scene import LiveScene, play
 from workloads.elr import set_minimum
+from workloads.levels import set_level
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 BROKER, BROKER_ID, TOPIC = "n2", 2, "t"
+OTHER, OTHER_ID = "n3", 3
 NOBODY = -1
 STAYS_S = 5.0  # more than two sessions
 
@@ -95,3 +106,34 @@ def test_a_broker_that_comes_back_leads_no_more_once_the_minimum_was_set(
         assert (left.isr, left.eligible_leaders, left.last_known_leaders) == ((), (), ())
 
     play(tmp_path, main, with_brokers(release, 1), frozenset())
+
+
+@pytest.mark.parametrize("release", [DEFAULT, KNOWN[-1]])
+@pytest.mark.parametrize("switched_off", [True, False], ids=("off", "control"))
+def test_a_broker_that_comes_back_leads_no_more_once_eligible_leaders_are_switched_off(
+    kafka: KafkaDist, release: str, tmp_path: Path, *, switched_off: bool
+) -> None:
+    """It stopped in good order and alone has everything; another one comes back before it."""
+    assert kafka.archive.is_file()
+
+    async def main(scene: LiveScene) -> None:
+        route = Route(scene.system.cluster(), CONTROLLER)
+        await create_by_hand(route, TOPIC, (BROKER_ID, OTHER_ID), deadline_s())
+        await set_minimum(route, TOPIC, 1)
+        await until_it_names(scene, BROKER_ID)
+        await stop(scene, OTHER, OTHER_ID)
+        await stop(scene, BROKER, BROKER_ID)
+        assert (partition(scene).isr, partition(scene).eligible_leaders) == ((), (BROKER_ID,))
+        if switched_off:
+            await set_level(route, ELR_VERSION, 0)
+        route.close()
+        await start(scene, OTHER, OTHER_ID)
+        await start(scene, BROKER, BROKER_ID)
+        if not switched_off:
+            await until_it_names(scene, BROKER_ID)
+            return
+        await until_it_names(scene, NOBODY)
+        await asyncio.sleep(STAYS_S)
+        assert await leader_of(scene) == NOBODY
+
+    play(tmp_path, main, with_brokers(release, 2), frozenset())

@@ -129,6 +129,21 @@ KEEPS_SETTINGS: Final = Known(
     "docs/findings.md, a deleted topic's settings",
 )
 
+# Snapshots leave out who is eligible while eligible leaders are switched off.
+LEAVES_OUT: Final = Known(
+    "C8",
+    ", the same but for eligible leaders, which are switched off",
+    "docs/findings.md, a snapshot without who is eligible",
+)
+
+# When they are switched off, who was eligible may lead no more, and nobody else.
+SWITCHES_OFF: Final = Known(
+    "C14",
+    ", but eligible leaders were switched off",
+    "docs/findings.md, nobody leads when eligible leaders are switched off",
+    red=True,
+)
+
 # A change of min.insync.replicas makes a partition without a leader forget who may lead it.
 CLEARS_ELIGIBLE: Final = Known(
     "C14",
@@ -207,7 +222,7 @@ SINCE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
 )
 UNTIL: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (KEEPS_SETTINGS_UNTIL, (KEEPS_SETTINGS,)),
-    (CLEARS_ELIGIBLE_UNTIL, (CLEARS_ELIGIBLE, KEEPS_MOVED)),
+    (CLEARS_ELIGIBLE_UNTIL, (CLEARS_ELIGIBLE, KEEPS_MOVED, LEAVES_OUT, SWITCHES_OFF)),
     (COUNTS_REMOVED_UNTIL, (COUNTS_REMOVED,)),
     (ELECTS_EMPTY_UNTIL, (ELECTS_EMPTY,)),
 )

@@ -151,12 +151,7 @@ SMALL: Final[Mapping[str, str]] = {
     "share.coordinator.state.topic.min.isr": "1",
 }
 # Workloads that make topics: where no broker is there to take them, the harness plays one.
-OF_TOPICS: Final = frozenset(
-    {
-        *("describe", "directories", "elr", "isr", "levels", "list-append"),
-        *("membership", "observers", "reassign", "register", "topics"),
-    }
-)
+OF_TOPICS: Final = OF_VIEWS | OF_RAFT_ALONE
 HEARTBEAT_SETTING: Final = "broker.heartbeat.interval.ms"
 HEARTBEAT_MS: Final = 2000  # Kafka's own default
 _NAME: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)+")
@@ -426,16 +421,19 @@ class Kafka(KraftNodes):
             rng = seeds.rng(self._spec.seed, "registered", feature, level)
             try:
                 await self._register_controllers(rng, timeout_s / 2)
-            except Outcome as outcome:
-                return Change(done=False, detail=f"not registered: {outcome.error}")
+            except NodeStartError as error:
+                return Change(done=False, detail=str(error))
         return await super().finalize(feature, level, timeout_s=timeout_s)
 
     async def _register_controllers(self, rng: Random, timeout_s: float) -> None:
-        """Have simulated controllers say which levels they know; raises Outcome."""
+        """Have simulated controllers say which levels they know; raises NodeStartError."""
         by_s = asyncio.get_running_loop().time() + timeout_s
         theirs = [n for n in self.voters if n not in nodes_of_ours(self._spec.settings)]
         known = {self._node[n].id: _known_levels(line_of(self.node_release(n))) for n in theirs}
-        await register_controllers(self.cluster(), known, rng, by_s)
+        try:
+            await register_controllers(self.cluster(), known, rng, by_s)
+        except Outcome as outcome:
+            raise NodeStartError(f"controllers do not register: {outcome.error}") from outcome
 
     async def finalized(self, node: str) -> Mapping[str, int] | None:
         """As any; the kraft.version of simulated nodes is that in their logs."""
@@ -453,7 +451,8 @@ class Kafka(KraftNodes):
             if self._spec.workload in OF_VIEWS:
                 await self._await_views()
             if workloads.traits(self._spec.workload).sets_levels:
-                await self._tell_levels()
+                rng = seeds.rng(self._spec.seed, "registered")
+                await self._register_controllers(rng, self.start_timeout_s)
             return
         try:
             self._builds = await asyncio.to_thread(fetch_builds, self._spec.settings)
@@ -481,14 +480,6 @@ class Kafka(KraftNodes):
                 f"not all nodes show what was written within {self.start_timeout_s:g} s; their logs"
                 f" are in {self._run_dir.logs_dir}"
             )
-
-    async def _tell_levels(self) -> None:
-        """Have levels known before the first op; raises NodeStartError."""
-        rng = seeds.rng(self._spec.seed, "registered")
-        try:
-            await self._register_controllers(rng, self.start_timeout_s)
-        except Outcome as outcome:
-            raise NodeStartError(f"controllers do not register: {outcome.error}") from outcome
 
     async def _play_broker(self) -> None:
         """Play a broker that takes topics, as long as the run lasts; raises NodeStartError."""

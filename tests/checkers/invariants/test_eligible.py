@@ -243,3 +243,19 @@ def test_incarnations_say_whether_they_died() -> None:
     assert not any(came_back_unclean(next_incarnation(rng)) for _ in range(100))
     assert len({next_incarnation(rng, unclean=True) for _ in range(100)}) == 100
     assert not came_back_unclean(None)
+
+
+def test_who_alone_may_lead_is_not_forgotten_when_the_feature_is_switched_off() -> None:
+    off: Batch = [level(0)]
+    stays: Batch = change(isr=(1,), leader=-1, eligible_leader_replicas=())
+    forgets: Batch = change(eligible_leader_replicas=(), last_known_elr=())
+    assert alone(ENABLED, SMALL, BARE, off)
+    assert alone(ENABLED, SMALL, BARE, off, forgets)
+    assert not alone(ENABLED, SMALL, BARE, off, change(isr=(2,), leader=2))
+    died: Batch = [register(each, 12 + each, DIED) for each in (1, 2)]
+    unfenced: Batch = [change_broker(each, 12 + each, fenced=-1) for each in (1, 2)]
+    assert not alone(ENABLED, SMALL, BARE, off, died, unfenced)
+    assert not alone(ENABLED, SMALL, [CLEAR], change(isr=(), leader=-1), off)
+    assert alone(ENABLED, SMALL, stays, off), "who is in sync may lead without the feature"
+    found = walked(ENABLED, SMALL, BARE, off).anomalies
+    assert any("but eligible leaders were switched off" in each.message for each in found)

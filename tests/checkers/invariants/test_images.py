@@ -8,14 +8,17 @@ from uuid import UUID
 
 import pytest
 
-from checkers.committed.fold import MetadataFold, digest_of
+from checkers.committed.fold import Folding, MetadataFold, digest_of
 from checkers.committed.orphans import without_orphans
 from checkers.committed.reference import Reference
-from checkers.invariants.images import BY_ORPHANS
+from checkers.invariants.images import BY_ELIGIBLE, BY_ORPHANS, ImageChecks
 from checkers.monitor.content import Content
 from harness.contracts.evidence import LogBatch, LogSnapshot
 from harness.systems.kafka.known import KEEPS_SETTINGS
 from harness.verdict import Anomaly
+from node.metadata.features import ELR_VERSION
+from node.metadata.records import to_json
+from node.metadata.schemas import PartitionRecord
 from tests.support.traces.traces import Event, register_record, topic_record
 
 Record = Mapping[str, Any]
@@ -133,3 +136,46 @@ def test_a_snapshot_is_told_apart_likewise(records: Sequence[Record], known: boo
     (found,) = content.images.judge_snapshot("n4", len(LOG), digest_of(file), orphans, bare)
     assert found.message.startswith("the snapshot of n4 at offset 6 holds state ")
     assert KEEPS_SETTINGS.covers(found) is known
+
+
+ELIGIBLE: Sequence[Record] = (
+    {"type": "FeatureLevelRecord", "fields": {"name": ELR_VERSION, "feature_level": 1}},
+    topic_record(KEPT, IDS[KEPT]),
+    to_json(
+        PartitionRecord(
+            version=2,
+            partition_id=0,
+            topic_id=UUID(IDS[KEPT]),
+            replicas=(1, 2),
+            isr=(),
+            leader=-1,
+            leader_epoch=0,
+            partition_epoch=0,
+            eligible_leader_replicas=(1,),
+            last_known_elr=(1,),
+        )
+    ),
+)
+OFF: Record = {"type": "FeatureLevelRecord", "fields": {"name": ELR_VERSION, "feature_level": 0}}
+
+
+@pytest.mark.parametrize("is_off", [True, False])
+def test_an_image_without_eligible_leaders_is_told_apart_while_they_are_off(
+    *, is_off: bool
+) -> None:
+    log = [*ELIGIBLE, OFF] if is_off else [*ELIGIBLE]
+    batches = [
+        LogBatch(at, at, 1, at, False, ({"offset": at, **record},)) for at, record in enumerate(log)
+    ]
+    folding = Folding()
+    for batch in batches:
+        folding.batch(batch)
+    bare = {**ELIGIBLE[2], "fields": {**ELIGIBLE[2]["fields"], "eligible_leader_replicas": []}}
+    bare["fields"]["last_known_elr"] = []
+    held = [*ELIGIBLE[:2], bare, *log[3:]]
+    digest = digest_of(LogSnapshot(len(log), 1, tuple(held)))
+    checks = ImageChecks(folding.folded)
+    whole = digest_of(LogSnapshot(len(log), 1, tuple(log)))
+    assert list(checks.judge_snapshot("n1", len(log), whole)) == []
+    (anomaly,) = checks.judge_snapshot("n1", len(log), digest)
+    assert anomaly.message.endswith(BY_ELIGIBLE) is is_off

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from node.controller.errors import ApiError
-from node.controller.feature_operations import FeatureUpdate, UpgradeType
+from node.controller.feature_operations import FeatureUpdate, UpdateFeaturesReply, UpgradeType
 from node.controller.operations import NewTopic
 from node.controller.partition_operations import (
     AssignReplicasToDirsRequest,
@@ -177,20 +177,37 @@ def test_another_minimum_forgets_nobody_who_may_lead_what_nobody_leads(
     assert cluster.partition().leader == 2
 
 
-@pytest.mark.parametrize("led", [True, False])
-def test_nobody_who_was_eligible_before_is_so_when_the_feature_comes_back(*, led: bool) -> None:
-    """The minimum may have changed meanwhile; without a leader it does not matter."""
+def set_elr(cluster: Cluster, level: int) -> UpdateFeaturesReply:
+    """Switch eligible leaders on or off."""
+    kind = UpgradeType.UPGRADE if level else UpgradeType.SAFE_DOWNGRADE
+    wanted = [FeatureUpdate(ELR_VERSION, level, kind)]
+    return cluster.do(cluster.controller.update_features(wanted))
+
+
+def test_eligible_leaders_are_not_switched_off_while_an_isr_is_empty() -> None:
+    """Ours: Apache Kafka does it, and the partition never has a leader again (docs/findings.md)."""
+    cluster = Cluster(2)
+    cluster.topic("t", (1, 2), min_insync_replicas="1")
+    fence(cluster, 2, 1)
+    assert (cluster.partition().isr, cluster.partition().eligible_leaders) == ((), (1,))
+    refused = set_elr(cluster, 0)
+    assert refused.error == ApiError.INVALID_UPDATE_VERSION
+    assert "partition 0 of topic t has an empty ISR: one of the brokers [1]" in str(refused.message)
+    cluster.beat(1)
+    assert set_elr(cluster, 0).error == ApiError.NONE
+    assert ELR_VERSION not in cluster.controller.image.features
+
+
+def test_nobody_who_was_eligible_before_is_so_when_the_feature_comes_back() -> None:
+    """The minimum may have changed meanwhile."""
     cluster = Cluster(2)
     cluster.topic("t", (1, 2), min_insync_replicas="2")
     fence(cluster, 2)
-    if not led:
-        fence(cluster, 1)
-    for level, kind in ((0, UpgradeType.SAFE_DOWNGRADE), (1, UpgradeType.UPGRADE)):
-        wanted = [FeatureUpdate(ELR_VERSION, level, kind)]
-        assert cluster.do(cluster.controller.update_features(wanted)).error == ApiError.NONE
+    for level in (0, 1):
+        assert set_elr(cluster, level).error == ApiError.NONE
         if level == 0:
             cluster.do(cluster.controller.alter_configs([alter("min.insync.replicas", 0, "1")]))
-    assert cluster.partition().eligible_leaders == (() if led else (1, 2))
+    assert cluster.partition().eligible_leaders == ()
 
 
 def test_a_minimum_is_refused_while_too_many_partitions_have_no_leader(

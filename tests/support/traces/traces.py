@@ -77,6 +77,9 @@ class RecordsFold:
     def digest(self) -> str:
         return blake2b("\n".join(self._records).encode(), digest_size=8).hexdigest()
 
+    def bare_digest(self) -> str | None:
+        return None
+
     def apply(self, record: Mapping[str, Any], offset: int) -> None:
         self._records.append(f"{offset} {sorted(record['fields'].items())}")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from checkers.invariants.disks import EMPTY
-from checkers.invariants.images import BY_ORPHANS
+from checkers.invariants.eligible import SWITCHED_OFF
+from checkers.invariants.images import BY_ELIGIBLE, BY_ORPHANS
 from checkers.invariants.leading import NONE_OF_ITS_OWN
 from checkers.invariants.metadata_log import SAME_INCARNATION
 from harness.systems.kafka.known import known_of
@@ -154,6 +155,9 @@ def test_the_first_releases_begin_to_lead_early_and_lead_on(
         ("C15", "broker 2 leads partition t-0 after offset 7, though", "4.3.1", False, False),
         ("S29", "n1 counted [n2], of whom some are voters no more, but", "4.3.1", True, False),
         ("S29", "n1 counted [n2], but of the voters", "4.3.1", False, False),
+        ("C8", f"the image of n1 at offset 7 is 1, but 2{BY_ELIGIBLE}", "4.3.1", True, False),
+        ("C8", "the image of n1 at offset 7 is 1, but 2", "4.3.1", False, False),
+        ("C14", f"are in service {SWITCHED_OFF}: ...", "4.3.1", True, True),
         ("crash", "leader 2 and epoch 1 since it matches the local node.id", "4.3.1", True, True),
     ],
 )
