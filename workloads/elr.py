@@ -88,7 +88,7 @@ def ops(spec: RunSpec, system: System) -> ElrOps:
 
 
 def drafts(keys: Keys) -> dict[Drawn, int]:
-    """What draws ops, each with its weight."""
+    """Return the functions that draw ops, and the weight of each."""
     turns = Turns(keys, PARTITIONS, OPS_PER_PARTITION, ALTERS)
 
     def alter(rng: Random, n: int) -> Draft:

@@ -232,7 +232,7 @@ class VoteDurability(Invariant):
 def _lost(node: int, written: Persisted, found: Persisted) -> str | None:
     """Tell what a start from ``found`` forgot of ``written``; a newer state forgets nothing.
 
-    Who has voted for itself and won writes itself as the leader in the place of the vote.
+    A candidate that wins replaces its vote for itself on disk by itself as the leader.
     """
     if found.epoch != written.epoch:
         return "epoch" if found.epoch < written.epoch else None

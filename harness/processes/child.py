@@ -47,7 +47,7 @@ class Child:
     def state(self) -> str:
         """Give the process's state letter in /proc, or ``gone`` with its end known.
 
-        Who looks between the end and the event loop's next turn finds a zombie: it is reaped here.
+        A process that has ended stays a zombie until the event loop reaps it; this reaps it, too.
         """
         if not self.ended.done() and (letter := state_of(self.id.pid)) not in ENDED:
             return letter

@@ -39,5 +39,5 @@ class TrustingController(QuorumController):
     ),
 )
 def stale_eligible(parts: NodeParts) -> NodeParts:
-    """Who was eligible when the feature was switched off is so when it is switched on again."""
+    """The controller keeps old eligible leaders when the feature is switched on again."""
     return replace(parts, controller=TrustingController)

@@ -1,4 +1,4 @@
-"""What workloads with played brokers share: topics that take turns, and brokers that are gone."""
+"""Helpers of workloads with played brokers: they rotate topics, and draw departures of brokers."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Scenery:
         return name
 
     async def told(self) -> str:
-        """What is known of a cluster that does not recover: its leader's word, processes, logs."""
+        """Describe a cluster that does not recover: quorum, processes, last lines of the logs."""
         view = await self.system._quorum(timeout_s=1.0)
         found = [f"quorum {view}"]
         for node in self.system.nodes:
