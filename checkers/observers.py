@@ -6,25 +6,27 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from checkers.committed.fold import Folded, MakeFold, MetadataFold, digest_of
+from checkers.committed.fold import Folded, MakeFold, MetadataFold, Record, digest_of
 from checkers.committed.orphans import without_orphans
 from checkers.invariants.applying import AtomicBatches
 from checkers.invariants.disks import C15
 from checkers.invariants.eligible import C13, C14
 from checkers.invariants.granted import C5
-from checkers.invariants.images import C8, C9, ImageChecks
+from checkers.invariants.images import C8, C9, ImageChecks, Snapshot
 from checkers.invariants.liveness import L8
 from checkers.invariants.metadata_log import C2, C11
 from checkers.monitor.catalogue import meanings_of
 from checkers.monitor.convergence import Convergence, converged
 from checkers.watches.invariants import content_of, known_log, watched
 from harness.contracts.checker import RunData
+from harness.contracts.evidence import LogSnapshot
 from harness.registry import checkers
 from harness.verdict import Anomaly, CheckResult, Valid
 from node.metadata.image import ImageError
 from node.metadata.records import RecordError
 
 NAME = "observers"
+CREDENTIAL = "UserScramCredentialRecord"
 STOPPED = "stopped: what the disks held, and whether all agree, was not judged"
 
 
@@ -82,13 +84,22 @@ def _snapshots(run: RunData, images: ImageChecks, make_fold: MakeFold) -> Iterat
                 try:
                     digest = digest_of(snapshot, make_fold)
                     records, orphans = without_orphans(snapshot.records)
-                    rest = replace(snapshot, records=tuple(records))
-                    bare = digest_of(rest, make_fold) if orphans else digest
+                    bare = _rest(snapshot, records, make_fold)
+                    records = [each for each in snapshot.records if each["type"] != CREDENTIAL]
+                    without = _rest(snapshot, records, make_fold)
                 except (RecordError, ImageError) as error:
                     where = f"the snapshot of {node} at offset {snapshot.end}"
                     yield Anomaly("C8", f"{where} is no state: {error}")
                     continue
-                yield from images.judge_snapshot(node, snapshot.end, digest, orphans, bare)
+                seen = Snapshot(snapshot.end, digest, {}, orphans, bare, without)
+                yield from images.judge_snapshot(node, seen)
+
+
+def _rest(snapshot: LogSnapshot, records: Sequence[Record], make_fold: MakeFold) -> str | None:
+    """The digest of some records of a snapshot; None: they are all that it has."""
+    if len(records) == len(snapshot.records):
+        return None
+    return digest_of(replace(snapshot, records=tuple(records)), make_fold)
 
 
 def _sums(*counts: Mapping[str, int]) -> dict[str, int]:

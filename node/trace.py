@@ -46,7 +46,10 @@ read     api, off, asked                 a client's read at applied offset ``off
          asked = seq of the newest event when it was asked for
 image    off, digest, kind, n            a broker published the image at ``off``; kind = full |
          delta, n = records loaded for it. Of Kafka's image orphans[names], topics that it has not
-         and has settings of, and bare, the digest of all but these
+         and has settings of, and bare, the digest of all but these; open, that of all but its
+         passwords, if it has some
+memory   off, wrong[texts]               of Apache Kafka: a controller compared what it has at
+         ``off`` in memory with its node's image, and its indexes with what they are of
 catchup  off, from_snapshot, from_log    a broker caught up for the first time, having read so many
          records
 reg      b_ep, inc_id, prev, err         a registration was answered; err null, why: it was not

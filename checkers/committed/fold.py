@@ -37,6 +37,10 @@ class Fold(Protocol):
         """The fingerprint without eligible leaders that are switched off; None: there are none."""
         ...
 
+    def open_digest(self) -> str | None:
+        """The fingerprint without SCRAM credentials; None: there are none."""
+        ...
+
     def load(self, records: Sequence[Record], end: int) -> None:
         """Begin with the records of a snapshot of all below ``end``; raises as ``apply``."""
         ...
@@ -75,6 +79,10 @@ class MetadataFold:
             return None
         return image.digest_without_eligible()
 
+    def open_digest(self) -> str | None:
+        """That of the image without SCRAM credentials, if it has some."""
+        return self._image.digest_without_passwords() if self._image.scram else None
+
     def load(self, records: Sequence[Record], end: int) -> None:
         """Decode the records into a new image."""
         decoded = [from_json({"version": 0, **record}) for record in records]
@@ -95,11 +103,13 @@ class Folded:
     """The digest at each batch boundary in [begin, end]; why the fold ended there, if too early.
 
     Where a transaction begins the state stands until it ends: that offset has a digest too.
-    ``bare`` has those without eligible leaders, where there are some and they are switched off.
+    ``bare`` has those without eligible leaders, where there are some and they are switched off;
+    ``open`` has those without SCRAM credentials, where there are some.
     """
 
     digests: dict[int, str] = field(default_factory=dict)
     bare: dict[int, str] = field(default_factory=dict)
+    open: dict[int, str] = field(default_factory=dict)
     begin: int = 0  # what lies below is in the snapshot that the fold began with
     end: int = 0
     unreadable: str | None = None  # the fold could not read a record
@@ -142,6 +152,8 @@ class Folding:
         folded.digests[folded.end] = self._image.digest
         if (bare := self._image.bare_digest()) is not None:
             folded.bare[folded.end] = bare
+        if (without := self._image.open_digest()) is not None:
+            folded.open[folded.end] = without
 
 
 def fold(known: Reference, below: int, make: MakeFold = MetadataFold) -> Folded:

@@ -15,6 +15,7 @@ from harness.verdict import Anomaly
 NAME = "C8"
 BY_ORPHANS = ", the same but for settings of deleted topics: "  # in an anomaly's message
 BY_ELIGIBLE = ", the same but for eligible leaders, which are switched off"  # likewise
+BY_PASSWORDS = ", the same but for passwords"  # likewise
 C8 = Meaning(
     "C8",
     title="image equals the fold of the log",
@@ -51,7 +52,7 @@ class Snapshot:
     """The state that a node says it has at an offset (exclusive).
 
     ``orphans`` are names of topics that it has not, though it has settings of them; ``bare`` is the
-    digest of all but these settings.
+    digest of all but these settings, and ``open`` that of all but passwords.
     """
 
     offset: int
@@ -59,6 +60,7 @@ class Snapshot:
     event: Event
     orphans: tuple[str, ...] = ()
     bare: str | None = None
+    open: str | None = None
 
 
 def snapshot_in(event: Event) -> Snapshot | None:
@@ -67,7 +69,8 @@ def snapshot_in(event: Event) -> Snapshot | None:
     digest = event.get("st") if kind == "apply" else event.get("digest")
     if kind not in ("apply", "image") or not isinstance(digest, str):
         return None
-    return Snapshot(event["off"], digest, event, tuple(event.get("orphans", ())), event.get("bare"))
+    orphans, bare, without = event.get("orphans", ()), event.get("bare"), event.get("open")
+    return Snapshot(event["off"], digest, event, tuple(orphans), bare, without)
 
 
 @dataclass(slots=True)
@@ -119,8 +122,7 @@ class ImageChecks:
         first = self._first.setdefault(seen.offset, seen)
         if expected is not None:
             if seen.digest != expected:
-                is_rest = seen.bare == expected
-                lost = self._told(seen.offset, seen.digest, seen.orphans, is_rest=is_rest)
+                lost = self._told(seen, expected)
                 yield from self._differs(seen, f"the committed log folds to {expected}", None, lost)
         elif self.folded.begin <= seen.offset <= self.folded.end:
             yield from self._differs(seen, "no committed batch ends there", None)
@@ -128,10 +130,9 @@ class ImageChecks:
             where = f"n{first.event['node']} has {first.digest} ({label(first.event)})"
             yield from self._differs(seen, where, first.event)
 
-    def judge_snapshot(
-        self, node: str, end: int, digest: str, orphans: tuple[str, ...] = (), bare: str = ""
-    ) -> Iterator[Anomaly]:
+    def judge_snapshot(self, node: str, seen: Snapshot) -> Iterator[Anomaly]:
         """Compare what a node's snapshot file holds with the fold, or with what images said."""
+        end, digest = seen.offset, seen.digest
         expected = self.folded.digests.get(end)
         first = self._first.get(end)
         if expected is None and first is None:
@@ -141,17 +142,20 @@ class ImageChecks:
         if expected is None and first is not None:
             expected, other = first.digest, f"n{first.event['node']} had {first.digest}"
         if digest != expected:
-            lost = self._told(end, digest, orphans, is_rest=bare == expected)
+            lost = self._told(seen, expected)
             yield Anomaly(
                 NAME,
                 f"the snapshot of {node} at offset {end} holds state {digest}, but {other}{lost}",
             )
 
-    def _told(self, offset: int, digest: str, orphans: tuple[str, ...], *, is_rest: bool) -> str:
-        """Say what alone differs, if it is settings of deleted topics, or eligible leaders."""
-        if digest == self.folded.bare.get(offset):
+    def _told(self, seen: Snapshot, expected: str | None) -> str:
+        """Say what alone differs, if it is settings of deleted topics, or eligible leaders, ..."""
+        offset, orphans = seen.offset, seen.orphans
+        if seen.digest == self.folded.bare.get(offset):
             return BY_ELIGIBLE
-        if orphans and is_rest and self.deletions.had_all(orphans, offset):
+        if (seen.open or seen.digest) == self.folded.open.get(offset):
+            return BY_PASSWORDS
+        if orphans and seen.bare == expected and self.deletions.had_all(orphans, offset):
             return f"{BY_ORPHANS}{', '.join(orphans)}"
         return ""
 

@@ -45,13 +45,14 @@ C11 = Meaning(
     title="unique names and ids",
     promise=(
         "Existing topics have different names, a topic id is never used again, and a producer id "
-        "is given out once."
+        "is given out once. A delegation token that was taken back does not exist again."
     ),
     why=(
         "A topic id that comes twice mixes the data of two topics. With one producer id for two "
-        "producers, brokers drop messages of one as duplicates of the other's."
+        "producers, brokers drop messages of one as duplicates of the other's. Who has a token "
+        "that comes back is let in again."
     ),
-    source="KIP-516 (topic ids); KIP-730 (producer ids); KAFKA-15552",
+    source="KIP-516 (topic ids); KIP-730 (producer ids); KIP-48 (tokens); KAFKA-15552",
 )
 
 
@@ -72,6 +73,7 @@ class MetadataWalk:
         self._shut_down: dict[tuple[int, int], Event] = {}  # by broker and epoch
         self._gate = Transactions()
         self._image = MetadataImage()
+        self._gone: set[str] = set()  # tokens that were taken back
         self._topics: set[UUID] = set()  # ids of all topics that ever were
         self._registered: dict[int, tuple[int, str]] = {}  # broker and incarnation by epoch
         self._before: dict[Partition, PartitionState | None] = {}  # of those that a batch changes
@@ -198,6 +200,16 @@ class MetadataWalk:
                         "C11", f"topic {record.name} at offset {at} has the id of another topic"
                     )
                 self._topics.add(record.topic_id)
+            case s.DelegationTokenRecord():
+                self.checked["C11"] += 1
+                if record.token_id in self._gone:
+                    self._gone.discard(record.token_id)
+                    yield Anomaly(
+                        "C11",
+                        f"token {record.token_id}, which was taken back, exists again at {at}",
+                    )
+            case s.RemoveDelegationTokenRecord():
+                self._gone.add(record.token_id)
             case s.ProducerIdsRecord():
                 self.checked["C11"] += 1
                 if record.next_producer_id <= self._image.next_producer_id:

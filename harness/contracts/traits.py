@@ -152,9 +152,11 @@ class WorkloadTraits:
             such a workload may be done on a cluster that is not ours.
         plays_brokers: Whether its clients register brokers of their own.
         sets_levels: Whether they give features levels, which all controllers must know.
+        systems: The only systems that serve what it asks for; None: it is not that special.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict)
     prefixed: bool = False
     plays_brokers: bool = False
     sets_levels: bool = False
+    systems: frozenset[str] | None = None

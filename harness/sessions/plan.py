@@ -151,6 +151,12 @@ def _check_fit(spec: RunSpec, system: Any) -> None:
     """Refuse what the system does not go with; a mistake in a name is told first."""
     traits = systems.traits(spec.system).of(spec)
     workloads.get(spec.workload)
+    serves = workloads.traits(spec.workload).systems
+    if serves is not None and spec.system not in serves:
+        others = " or ".join(f"--system {name}" for name in sorted(serves))
+        raise UsageError(
+            f"system {spec.system!r} serves no workload {spec.workload!r}: use {others}"
+        )
     if spec.env == SIM and not issubclass(system, Simulated):
         raise UsageError(f"system {spec.system!r} cannot be simulated; use --system kraft")
     releases = " and ".join(f"{name} {of}" for name, of in traits.versions.items())

@@ -112,6 +112,13 @@ class MetadataImage:
             total -= _hash(("partition", topic_id, index, state))
         return f"{total % _MODULUS:016x}"
 
+    def digest_without_passwords(self) -> str:
+        """The digest that the state would have without SCRAM credentials. O(those)."""
+        total = self._sum
+        for key, value in self.scram.items():
+            total -= _hash(("scram", key, value))
+        return f"{total % _MODULUS:016x}"
+
     @property
     def metadata_version(self) -> int:
         """The finalised level of metadata.version; Kafka's lowest one when none is set."""

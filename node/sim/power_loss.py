@@ -134,7 +134,8 @@ def read_whole(name: str, content: bytes) -> dict[str, Any]:
 def read_undated(name: str, content: bytes) -> dict[str, Any]:
     """Do as ``read_whole``; the hash of a snapshot is of what it says, and not of when.
 
-    Kafka writes its present time into the batches and the header of a snapshot.
+    Kafka writes its present time into the batches and the header of a snapshot, and quotas in the
+    order of a hash map.
     """
     found = read_whole(name, content)
     snapshot = snapshot_of_name(name)
@@ -144,13 +145,13 @@ def read_undated(name: str, content: bytes) -> dict[str, Any]:
 
 
 def _said(snapshot: OffsetAndEpoch, content: bytes) -> str:
-    """SHA-256 of the values of all records but the header, as ``TraceRaft.digest`` has it."""
-    said = hashlib.sha256()
+    """SHA-256 of the values of all records but the header, sorted: see ``TraceRaft.digest``."""
+    said = []
     for batch in iter_snapshot(snapshot, lambda at, size: content[at : at + size], len(content)):
         for _, key, value in decode_records(batch):
             if not (batch.is_control and isinstance(decode_control(key, value), SnapshotHeader)):
-                said.update(value or b"")
-    return said.hexdigest()
+                said.append(value or b"")
+    return hashlib.sha256(b"".join(sorted(said))).hexdigest()
 
 
 def _quorum_state(content: bytes) -> dict[str, Any]:

@@ -191,6 +191,23 @@ def test_whole_controllers_answer_from_their_images(
         assert checked[checker][invariant] >= least, (checker, invariant)
 
 
+def test_acls_quotas_passwords_and_tokens_are_the_same_in_memory_and_image(
+    played: Resident, tmp_path: Path
+) -> None:
+    options = "--system kafka --workload security --voters 1 --observers 1 --nemesis none --seed 1"
+    done = played("sim", *options.split(), "--time-limit", 15, "--save", "--store", tmp_path)
+    assert done.code == 0, done
+    (found,) = results(tmp_path).values()
+    checked = {each["checker"]: each.get("checked", {}) for each in found["results"]}["observers"]
+    assert min(checked[name] for name in ("C8", "C11", "C16")) > 10
+    (history,) = tmp_path.rglob("history.jsonl")
+    done_ops = Counter(
+        op["f"] for op in map(json.loads, history.read_text().splitlines()) if op["type"] == "ok"
+    )
+    wanted = {"allow", "forbid", "quota", "password", "token", "renew", "expire"}
+    assert wanted <= done_ops.keys()
+
+
 @pytest.mark.long
 def test_settings_of_a_deleted_topic_stay_where_all_is_read_at_once(
     played: Resident, tmp_path: Path
@@ -289,6 +306,9 @@ def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -
         ("kept-candidates", "L3"),
         ("empty-disk", "C15"),
         ("stale-candidates", "C13"),
+        ("failed-disk", "crash"),
+        ("lost-passwords", "C8"),
+        ("renewed-token", "C11"),
     ],
 )
 @pytest.mark.parametrize("release", [DEFAULT, pytest.param(NEWEST, marks=pytest.mark.long)])

@@ -14,9 +14,11 @@ from harness.systems.kafka.releases import (
     FORGETS_TOPICS_SINCE,
     FSYNCS_SNAPSHOTS_SINCE,
     HEARD_AT_ONCE_SINCE,
+    KEEPS_DELETED_UNTIL,
     KEEPS_EPOCHS_SINCE,
     KEEPS_SETTINGS_UNTIL,
     LEADS_WHEN_ELECTED_SINCE,
+    LOSES_PASSWORDS_UNTIL,
     PAUSES_SINCE,
     VOTES_KEPT_SINCE,
     Line,
@@ -158,6 +160,23 @@ COUNTS_REMOVED: Final = Known(
     "docs/findings.md, a removed voter keeps a leader",
 )
 
+# Two indexes of a controller keep partitions that are no more in what they are of.
+KEEPS_DELETED: Final = tuple(
+    Known("C16", told, "docs/findings.md, a deleted topic ends each controller")
+    for told in (" brokersToElrs ", " directoriesToPartitions ")
+)
+
+# A node that reads at once that a user's password went, and that others came, loses some of these.
+LOSES_PASSWORDS: Final = tuple(
+    Known(invariant, told, "docs/findings.md, passwords are lost", red=True)
+    for invariant, told in (("C8", ", the same but for passwords"), ("C16", " credential "))
+)
+
+# A token is looked up in a cache that follows the log, so that one that is gone is renewed.
+RENEWS_GONE: Final = Known(
+    "C11", ", which was taken back, exists again", "docs/findings.md, a token comes back", red=True
+)
+
 # A broker that tells on which disk its new, empty replica is may lead again at once.
 ELECTS_EMPTY: Final = Known(
     "C15",
@@ -190,7 +209,7 @@ ENDS: Final = (
     Known(
         "crash",
         "existed in isrMembers, but not in the topics map",
-        "docs/findings.md, who was eligible in a deleted topic",
+        "docs/findings.md, a deleted topic ends each controller",
         red=True,
     ),
     *(
@@ -225,6 +244,8 @@ UNTIL: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (CLEARS_ELIGIBLE_UNTIL, (CLEARS_ELIGIBLE, KEEPS_MOVED, LEAVES_OUT, SWITCHES_OFF)),
     (COUNTS_REMOVED_UNTIL, (COUNTS_REMOVED,)),
     (ELECTS_EMPTY_UNTIL, (ELECTS_EMPTY,)),
+    (KEEPS_DELETED_UNTIL, KEEPS_DELETED),
+    (LOSES_PASSWORDS_UNTIL, (*LOSES_PASSWORDS, RENEWS_GONE)),
 )
 
 

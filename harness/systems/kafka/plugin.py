@@ -56,7 +56,6 @@ from harness.systems.kafka.releases import (
     UPGRADE,
     VERSION,
     WHOLE_SINCE,
-    Line,
     all_releases,
     check_joining,
     is_of_releases,
@@ -68,6 +67,7 @@ from harness.systems.kafka.simulated import folders
 from harness.systems.kafka.simulated.jvm import missing
 from harness.systems.kafka.simulated.registration import register_controllers
 from harness.systems.kafka.simulated.sites import (
+    DRAWN,
     INSTALLED,
     OF_CONTROLLERS,
     OF_DYNAMIC_QUORUMS,
@@ -75,6 +75,7 @@ from harness.systems.kafka.simulated.sites import (
     OF_RAFT_ALONE,
     OF_VIEWS,
     kafka_site,
+    known_levels,
     latest_level,
     metadata_version,
 )
@@ -230,11 +231,6 @@ def _versions(settings: Mapping[str, str]) -> Mapping[str, str]:
     }
 
 
-def _known_levels(line: Line) -> dict[str, int]:
-    """Give the highest level of each feature with which a node of a release can be there."""
-    return {**default_features(latest_level(line)), KRAFT_VERSION: int(line >= DYNAMIC_SINCE)}
-
-
 def why_not(ability: type, spec: RunSpec) -> str | None:
     """Tell why nodes of such a run have not an ability, though the class has; None when they do."""
     if (reason := folders.why_not(ability, spec.settings)) is not None:
@@ -271,7 +267,7 @@ PROCESSES: Final = SystemTraits(
 SIMULATED: Final = SystemTraits(
     leaves=frozenset({"events", "records", "output"}),
     leaves_with={workload: frozenset({"images"}) for workload in OF_CONTROLLERS},
-    drawn=OF_RAFT_ALONE | (OF_CONTROLLERS - OF_VIEWS),  # more would give each seed another run
+    drawn=DRAWN,
     reads_with=dict.fromkeys(OF_VIEWS, BY_NODE),
     workloads=OF_RAFT_ALONE | OF_CONTROLLERS,
     check_settings=check_simulated,
@@ -386,7 +382,7 @@ class Kafka(KraftNodes):
             return ()
         own = self.node_release(node)
         others = [release for release in all_releases(settings) if str(release) != own]
-        return [str(r) for r in others if self._levels.permits(_known_levels(r.line))]
+        return [str(r) for r in others if self._levels.permits(known_levels(r.line))]
 
     def first_levels(self) -> dict[str, int]:
         """Give those of a cluster of several releases, too."""
@@ -397,7 +393,7 @@ class Kafka(KraftNodes):
         if node in nodes_of_ours(self._spec.settings):
             return super().known_levels(node)
         line = line_of(self.node_release(node))
-        known = _known_levels(line)
+        known = known_levels(line)
         return known if line >= RAISES_KRAFT_VERSION_SINCE else {**known, KRAFT_VERSION: 0}
 
     def says_releases(self) -> bool:
@@ -429,7 +425,7 @@ class Kafka(KraftNodes):
         """Have simulated controllers say which levels they know; raises NodeStartError."""
         by_s = asyncio.get_running_loop().time() + timeout_s
         theirs = [n for n in self.voters if n not in nodes_of_ours(self._spec.settings)]
-        known = {self._node[n].id: _known_levels(line_of(self.node_release(n))) for n in theirs}
+        known = {self._node[n].id: known_levels(line_of(self.node_release(n))) for n in theirs}
         try:
             await register_controllers(self.cluster(), known, rng, by_s)
         except Outcome as outcome:

@@ -47,9 +47,11 @@ def judged(trace: Trace) -> tuple[Monitor, list[Anomaly]]:
 
 
 def test_healthy_brokers_raise_no_alarm_and_every_invariant_examines_something() -> None:
-    monitor, anomalies = judged(in_service())
+    trace = in_service()
+    trace.emit(1, "memory", off=1, wrong=[])
+    monitor, anomalies = judged(trace)
     assert (anomalies, monitor.gaps) == ([], [])
-    assert set(monitor.checked) == {"C1", "C3", "C4", "C6", "C7", "C10", "C12"}
+    assert set(monitor.checked) == {"C1", "C3", "C4", "C6", "C7", "C10", "C12", "C16"}
     idle = {name for name, count in monitor.checked.items() if not count}
     assert not idle
 
@@ -265,6 +267,16 @@ def test_a_healthy_log_raises_no_alarm_and_every_invariant_examines_something() 
     assert {name for name, count in result.checked.items() if not count} == {"C13"}
 
 
+TOKEN = s.DelegationTokenRecord(
+    version=0,
+    owner="User:u",
+    requester="User:u",
+    renewers=(),
+    issue_timestamp=1,
+    max_timestamp=9,
+    expiration_timestamp=5,
+    token_id="t",
+)
 LOGS: list[tuple[str, list[list[MetadataRecord]], str]] = [
     ("S19", [create("u", OTHER_ID)[:1], create("u", OTHER_ID)[1:]], "topic u was created in"),
     (
@@ -314,6 +326,11 @@ LOGS: list[tuple[str, list[list[MetadataRecord]], str]] = [
         "C11",
         [[s.ProducerIdsRecord(version=0, broker_id=1, next_producer_id=n)] for n in (2000, 1000)],
         "producer ids up to 1000 are given away at offset 7, but those up to 2000",
+    ),
+    (
+        "C11",
+        [[TOKEN], [s.RemoveDelegationTokenRecord(version=0, token_id="t")], [TOKEN]],
+        "token t, which was taken back, exists again at 8",
     ),
 ]
 

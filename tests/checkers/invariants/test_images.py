@@ -11,14 +11,14 @@ import pytest
 from checkers.committed.fold import Folding, MetadataFold, digest_of
 from checkers.committed.orphans import without_orphans
 from checkers.committed.reference import Reference
-from checkers.invariants.images import BY_ELIGIBLE, BY_ORPHANS, ImageChecks
+from checkers.invariants.images import BY_ELIGIBLE, BY_ORPHANS, BY_PASSWORDS, ImageChecks, Snapshot
 from checkers.monitor.content import Content
 from harness.contracts.evidence import LogBatch, LogSnapshot
 from harness.systems.kafka.known import KEEPS_SETTINGS
 from harness.verdict import Anomaly
 from node.metadata.features import ELR_VERSION
 from node.metadata.records import to_json
-from node.metadata.schemas import PartitionRecord
+from node.metadata.schemas import PartitionRecord, UserScramCredentialRecord
 from tests.support.traces.traces import Event, register_record, topic_record
 
 Record = Mapping[str, Any]
@@ -133,7 +133,8 @@ def test_a_snapshot_is_told_apart_likewise(records: Sequence[Record], known: boo
     file = snapshot(records)
     rest, orphans = without_orphans(records)
     bare = digest_of(snapshot(rest))
-    (found,) = content.images.judge_snapshot("n4", len(LOG), digest_of(file), orphans, bare)
+    seen = Snapshot(len(LOG), digest_of(file), {}, orphans, bare)
+    (found,) = content.images.judge_snapshot("n4", seen)
     assert found.message.startswith("the snapshot of n4 at offset 6 holds state ")
     assert KEEPS_SETTINGS.covers(found) is known
 
@@ -176,6 +177,46 @@ def test_an_image_without_eligible_leaders_is_told_apart_while_they_are_off(
     digest = digest_of(LogSnapshot(len(log), 1, tuple(held)))
     checks = ImageChecks(folding.folded)
     whole = digest_of(LogSnapshot(len(log), 1, tuple(log)))
-    assert list(checks.judge_snapshot("n1", len(log), whole)) == []
-    (anomaly,) = checks.judge_snapshot("n1", len(log), digest)
+    assert list(checks.judge_snapshot("n1", Snapshot(len(log), whole, {}))) == []
+    (anomaly,) = checks.judge_snapshot("n1", Snapshot(len(log), digest, {}))
     assert anomaly.message.endswith(BY_ELIGIBLE) is is_off
+
+
+def credential(user: str) -> Record:
+    return to_json(
+        UserScramCredentialRecord(
+            version=0,
+            name=user,
+            mechanism=1,
+            salt=b"s",
+            stored_key=b"k",
+            server_key=user.encode(),
+            iterations=4096,
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("held", "message"),
+    [
+        ((0, 1, 2), None),
+        ((0, 1), BY_PASSWORDS),
+        ((0,), BY_PASSWORDS),
+        ((1, 2), "the committed log folds to "),
+    ],
+)
+def test_a_state_without_some_passwords_is_told_apart(
+    held: Sequence[int], message: str | None
+) -> None:
+    log = [topic_record(KEPT, IDS[KEPT]), credential("a"), credential("b")]
+    folding = Folding()
+    for at, record in enumerate(log):
+        folding.batch(LogBatch(at, at, 1, at, False, ({"offset": at, **record},)))
+    image = MetadataFold()
+    image.load([log[each] for each in held], len(log))
+    checks = ImageChecks(folding.folded)
+    seen = Snapshot(len(log), image.digest, {}, open=image.open_digest())
+    found = [each.message for each in checks.judge_snapshot("n1", seen)]
+    assert len(found) == (message is not None)
+    assert message is None or message in found[0]
+    assert message == BY_PASSWORDS or not any(BY_PASSWORDS in each for each in found)

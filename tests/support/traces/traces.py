@@ -77,6 +77,9 @@ class RecordsFold:
     def digest(self) -> str:
         return blake2b("\n".join(self._records).encode(), digest_size=8).hexdigest()
 
+    def open_digest(self) -> str | None:
+        return None
+
     def bare_digest(self) -> str | None:
         return None
 

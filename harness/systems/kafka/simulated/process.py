@@ -337,7 +337,8 @@ class KafkaProcess:
     def _image(self, item: Item) -> None:
         """Tell of an image that Kafka's MetadataLoader has published, by our digest of it.
 
-        Where it has settings of topics that are not there, tell of these, and of all others apart.
+        Where it has passwords, tell of all but these; where it has settings of topics that are not
+        there, tell of these, and of all others apart.
         """
         _, is_full, epoch, end, _, data = item
         records = list(map(decode_record, unpack_values(data)))
@@ -345,6 +346,8 @@ class KafkaProcess:
         digest = image.digest
         self._features = Features({}, dict(image.features), end - 1)
         fields = {"off": end, "digest": digest, "kind": FULL if is_full else DELTA}
+        if image.scram:
+            fields["open"] = image.digest_without_passwords()
         orphans = drop_orphans(image)
         if orphans:
             fields |= {"orphans": orphans, "bare": image.digest}

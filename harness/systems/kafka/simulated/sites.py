@@ -10,7 +10,14 @@ from harness import seeds
 from harness.envs.sim.hosts import Sim
 from harness.spec import RunSpec
 from harness.systems.kafka.mixed import for_ours, nodes_of_ours
-from harness.systems.kafka.releases import Line, Release, all_releases, line_of, release_of
+from harness.systems.kafka.releases import (
+    DYNAMIC_SINCE,
+    Line,
+    Release,
+    all_releases,
+    line_of,
+    release_of,
+)
 from harness.systems.kafka.simulated.controllers import Controllers
 from harness.systems.kafka.simulated.folders import Folders, is_real
 from harness.systems.kafka.simulated.jvm import loaded
@@ -24,6 +31,7 @@ from node.config import parse
 from node.log.disk import Disk
 from node.log.layout import partition_dir
 from node.metadata.features import (
+    KRAFT_VERSION,
     LATEST_METADATA_VERSION,
     default_features,
     level_name,
@@ -43,11 +51,14 @@ OF_VIEWS: Final = frozenset(
         *("observers", "reassign", "topics"),
     }
 )
-OF_CONTROLLERS: Final = OF_VIEWS | {"brokers", "producer-ids"}
+OF_SECURITY: Final = frozenset({"security"})  # controllers of ours serve none of it
+OF_CONTROLLERS: Final = OF_VIEWS | OF_SECURITY | {"brokers", "producer-ids"}
+# that a swarm draws: more would give each seed another run
+DRAWN: Final = OF_RAFT_ALONE | (OF_CONTROLLERS - OF_VIEWS - OF_SECURITY)
 # what they do has to do with voters in the log, or with their directories
 OF_DYNAMIC_QUORUMS: Final = frozenset({"membership", "describe"})
 # nodes of ours have a whole controller, and so have Kafka's beside them
-OF_MIXED_QUORUMS: Final = (OF_CONTROLLERS - OF_VIEWS) | {"membership", "describe"}
+OF_MIXED_QUORUMS: Final = (OF_CONTROLLERS - OF_VIEWS - OF_SECURITY) | {"membership", "describe"}
 # the line whose latest metadata.version it is
 OF_LATEST: Final = line_of(level_name(LATEST_METADATA_VERSION).partition("-")[0])
 OURS: Final = "krucible."
@@ -128,6 +139,11 @@ def metadata_version(spec: RunSpec) -> int:
 def latest_level(line: Line) -> int:
     """Give the latest metadata.version that a release and the brokers that clients play know."""
     return LATEST_METADATA_VERSION if line >= OF_LATEST else level_of("{}.{}".format(*line))
+
+
+def known_levels(line: Line) -> dict[str, int]:
+    """Give the highest level of each feature with which a node of a release can be there."""
+    return {**default_features(latest_level(line)), KRAFT_VERSION: int(line >= DYNAMIC_SINCE)}
 
 
 def _link() -> Link:

@@ -6,7 +6,7 @@ import pytest
 
 from checkers.invariants.disks import EMPTY
 from checkers.invariants.eligible import SWITCHED_OFF
-from checkers.invariants.images import BY_ELIGIBLE, BY_ORPHANS
+from checkers.invariants.images import BY_ELIGIBLE, BY_ORPHANS, BY_PASSWORDS
 from checkers.invariants.leading import NONE_OF_ITS_OWN
 from checkers.invariants.metadata_log import SAME_INCARNATION
 from harness.systems.kafka.known import known_of
@@ -158,6 +158,12 @@ def test_the_first_releases_begin_to_lead_early_and_lead_on(
         ("C8", f"the image of n1 at offset 7 is 1, but 2{BY_ELIGIBLE}", "4.3.1", True, False),
         ("C8", "the image of n1 at offset 7 is 1, but 2", "4.3.1", False, False),
         ("C14", f"are in service {SWITCHED_OFF}: ...", "4.3.1", True, True),
+        ("C16", "has in memory at offset 9 brokersToElrs of 2 has t-0", "4.3.1", True, False),
+        ("C16", "has in memory at offset 9 brokersToIsrs of 2 has t-0", "4.3.1", False, False),
+        ("C16", "has in memory at offset 9 brokersToElrs of 2 has t-0", "4.4.0", False, False),
+        ("C16", "has in memory at offset 9 credential SCRAM_SHA_256 u is", "3.7.2", True, True),
+        ("C8", f"the image of n1 at offset 7 is 1, but 2{BY_PASSWORDS}", "4.3.1", True, True),
+        ("C11", "token t, which was taken back, exists again at 8", "4.3.1", True, True),
         ("crash", "leader 2 and epoch 1 since it matches the local node.id", "4.3.1", True, True),
     ],
 )

@@ -53,6 +53,7 @@ import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.controller.ControllerRequestContext;
 import org.apache.kafka.controller.QuorumController;
 import org.apache.kafka.controller.ResultOrError;
+import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.loader.MetadataLoader;
 import org.apache.kafka.image.publisher.SnapshotEmitter;
 import org.apache.kafka.image.publisher.SnapshotGenerator;
@@ -72,12 +73,17 @@ import org.apache.kafka.timeline.SnapshotRegistry;
 final class SimController implements SimMachine<ApiMessageAndVersion> {
     private static final long SNAPSHOT_BYTES = 20 * 1024 * 1024;
     private static final long SNAPSHOT_MS = 3_600_000;
+    private static final long COMPARED_NS = 250_000_000;
 
     private final SimReplica node;
     private final Map<String, String> settings;
     private final Random random;
     private final SimImages images;
+    private final SimSecurity security;
+    private KafkaRaftClient<ApiMessageAndVersion> client;
     private QuorumController controller;
+    private SimMemory memory;
+    private long comparedNs;
     private int claimed = -1; // the epoch in which it is active
 
     SimController(SimReplica node, long seed) {
@@ -85,6 +91,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         this.settings = node.settings;
         this.random = new Random(seed);
         this.images = new SimImages(node);
+        this.security = new SimSecurity(settings);
     }
 
     @Override
@@ -99,6 +106,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
 
     @Override
     public void open(KafkaRaftClient<ApiMessageAndVersion> client) {
+        this.client = client;
         client.register(new Told());
         boolean isController = settings.getOrDefault("process.roles", "controller").contains("controller");
         FaultHandler fatal = (message, cause) -> {
@@ -126,7 +134,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                 TimeUnit.MILLISECONDS.toNanos(number("metadata.log.max.snapshot.interval.ms", SNAPSHOT_MS)))
             .setThreadNamePrefix("kafka-" + node.id + "-")
             .build();
-        loader.installPublishers(List.of(generator, images));
+        loader.installPublishers(security.hasTokens() ? List.of(generator, images, security) : List.of(generator, images));
         client.register(loader);
         if (!isController) {
             return;
@@ -135,7 +143,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         Map<String, Object> fixed = new HashMap<>(settings);
         fixed.putIfAbsent("min.insync.replicas", 1);
         try {
-            controller = new QuorumController.Builder(node.id, node.clusterId)
+            controller = security.configured(new QuorumController.Builder(node.id, node.clusterId))
                 .setTime(node.clock)
                 .setThreadNamePrefix("quorum-controller-" + node.id + "-")
                 .setConfigSchema(kafka.server.KafkaRaftServer.configSchema())
@@ -154,6 +162,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         } catch (Exception e) {
             throw new IllegalStateException(e);
         }
+        memory = new SimMemory(controller);
     }
 
     /** What kafka-storage would have formatted the cluster with. */
@@ -171,8 +180,25 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         }
     }
 
+    /** Tell now and then whether the controller's memory is what its node's image is. */
+    private void compare() {
+        long now = node.clock.nanoseconds();
+        if (memory == null || now - comparedNs < COMPARED_NS) {
+            return;
+        }
+        long offset = memory.settled(claimed != -1);
+        MetadataImage image = images.newest();
+        boolean isLoaded = client.latestSnapshotId().filter(id -> id.offset() == offset).isPresent();
+        if (offset < 0 || isLoaded || image.highestOffsetAndEpoch().offset() != offset) {
+            return; // a controller that has just loaded a snapshot says that it has a record more
+        }
+        comparedNs = now;
+        node.event("memory").put("off", offset + 1).texts("wrong", memory.differences(image)).end();
+    }
+
     @Override
     public void afterEvent() {
+        compare();
         int now = controller == null ? -1 : controller.curClaimEpoch();
         if (now == claimed) {
             return;
@@ -276,12 +302,13 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                 e == null ? reply : new ElectLeadersResponseData().setErrorCode(code(e)));
         }
         if (request instanceof DescribeConfigsRequestData asked) {
-            return CompletableFuture.completedFuture(SimViews.configs(images.newest(), asked));
+            return images.shown(image -> SimViews.configs(image, asked));
         }
         if (request instanceof MetadataRequestData asked) {
-            return CompletableFuture.completedFuture(SimViews.topics(images.newest(), asked));
+            return images.shown(image -> SimViews.topics(image, asked));
         }
-        throw new UnsupportedOperationException("API " + key + " is not served");
+        return SimSecurity.serve(this::done, controller, key, context(version), request)
+            .orElseThrow(() -> new UnsupportedOperationException("API " + key + " is not served"));
     }
 
     /** Find the id of a topic, then delete that, as ControllerApis does it; of one name at a time. */
@@ -294,7 +321,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                     : done(key, () -> controller.deleteTopics(context(version), List.of(id.result()))).thenApply(all -> all.get(id.result()));
             })
             .handle((outcome, e) -> {
-                ApiError error = e == null ? outcome : new ApiError(Errors.forCode(code(e)), message(e));
+                ApiError error = e == null ? outcome : error(e);
                 DeleteTopicsResponseData answer = new DeleteTopicsResponseData();
                 answer.responses().add(new DeleteTopicsResponseData.DeletableTopicResult()
                     .setName(name).setErrorCode(error.error().code()).setErrorMessage(error.message()));
@@ -313,7 +340,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         return done(key, () -> SimCalls.alterConfigs(controller, context(version), changes, asked.validateOnly())).handle((reply, e) -> {
             IncrementalAlterConfigsResponseData answer = new IncrementalAlterConfigsResponseData();
             for (ConfigResource resource : changes.keySet()) {
-                ApiError error = e == null ? reply.get(resource) : new ApiError(Errors.forCode(code(e)), message(e));
+                ApiError error = e == null ? reply.get(resource) : error(e);
                 answer.responses().add(new IncrementalAlterConfigsResponseData.AlterConfigsResourceResponse()
                     .setResourceType(resource.type().id()).setResourceName(resource.name())
                     .setErrorCode(error.error().code()).setErrorMessage(error.message()));
@@ -322,15 +349,19 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         });
     }
 
-    private static Throwable cause(Throwable error) {
+    static Throwable cause(Throwable error) {
         return error instanceof CompletionException && error.getCause() != null ? error.getCause() : error;
     }
 
-    private static short code(Throwable error) {
+    static ApiError error(Throwable error) {
+        return new ApiError(Errors.forCode(code(error)), message(error));
+    }
+
+    static short code(Throwable error) {
         return error == null ? 0 : Errors.forException(cause(error)).code();
     }
 
-    private static String message(Throwable error) {
+    static String message(Throwable error) {
         return cause(error).getMessage();
     }
 

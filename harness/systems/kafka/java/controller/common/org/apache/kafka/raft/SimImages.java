@@ -3,7 +3,10 @@ package org.apache.kafka.raft;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.Function;
 
+import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
 import org.apache.kafka.image.MetadataDelta;
@@ -27,15 +30,21 @@ final class SimImages implements MetadataPublisher {
     private final SimReplica node;
     private boolean isFirst = true;
     private long toldNs;
+    private final CompletableFuture<MetadataImage> first = new CompletableFuture<>();
     private MetadataImage newest = MetadataImage.EMPTY;
 
     SimImages(SimReplica node) {
         this.node = node;
     }
 
-    /** What the node shows now. */
+    /** What the node shows. */
     MetadataImage newest() {
         return newest;
+    }
+
+    /** An answer from what the node shows: a broker serves nobody before it has an image. */
+    CompletableFuture<ApiMessage> shown(Function<MetadataImage, ApiMessage> answer) {
+        return first.thenApply(image -> answer.apply(newest));
     }
 
     @Override
@@ -46,6 +55,7 @@ final class SimImages implements MetadataPublisher {
     @Override
     public void onMetadataUpdate(MetadataDelta delta, MetadataImage image, LoaderManifest manifest) {
         newest = image;
+        first.complete(image);
         boolean isWhole = manifest.type() == LoaderManifestType.SNAPSHOT;
         long now = node.clock.nanoseconds();
         boolean isFull = isFirst || isWhole;

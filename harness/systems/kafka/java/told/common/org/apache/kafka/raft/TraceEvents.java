@@ -61,6 +61,16 @@ class TraceEvents {
         return close(']');
     }
 
+    /** A list of texts. */
+    TraceEvents texts(String name, Iterable<String> all) {
+        open(name, '[');
+        for (String each : all) {
+            comma();
+            text(each);
+        }
+        return close(']');
+    }
+
     /** A list of keys: [id, directory or null]. */
     TraceEvents keys(String name, Collection<ReplicaKey> keys) {
         open(name, '[');

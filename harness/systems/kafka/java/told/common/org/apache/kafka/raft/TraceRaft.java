@@ -2,7 +2,10 @@ package org.apache.kafka.raft;
 
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HexFormat;
+import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
 
@@ -36,18 +39,24 @@ final class TraceRaft {
         return id.equals(Uuid.ZERO_UUID) ? Optional.empty() : Optional.of(id);
     }
 
-    /** SHA-256 of what a snapshot says; when it was written, which batches and header have, is left out. */
+    /**
+     * SHA-256 of what a snapshot says. Left out is when it was written, which batches and header have, and
+     * the order of its records: that of quotas is the order of a hash map.
+     */
     static String digest(Records snapshot) {
         try {
-            MessageDigest digest = MessageDigest.getInstance("SHA-256");
+            List<byte[]> values = new ArrayList<>();
             for (RecordBatch batch : snapshot.batches()) {
                 for (Record record : batch) {
                     if (!batch.isControlBatch()
                         || ControlRecordType.parse(record.key()) != ControlRecordType.SNAPSHOT_HEADER) {
-                        digest.update(Utils.toArray(record.value()));
+                        values.add(Utils.toArray(record.value()));
                     }
                 }
             }
+            values.sort(Arrays::compareUnsigned);
+            MessageDigest digest = MessageDigest.getInstance("SHA-256");
+            values.forEach(digest::update);
             return HexFormat.of().formatHex(digest.digest());
         } catch (NoSuchAlgorithmException e) {
             throw new IllegalStateException(e);

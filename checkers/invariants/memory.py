@@ -1,0 +1,50 @@
+"""Judges what a controller keeps in memory: C16.
+
+Apache Kafka's controllers keep a state of their own beside the image that brokers and snapshots are
+made of, and indexes of it. Source: ReplicationControlManager and the other managers of Kafka 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from checkers.replay.invariant import Invariant
+from checkers.replay.trace import Event, label
+from checkers.replay.world import World
+from harness.contracts.meaning import Meaning
+from harness.verdict import Anomaly
+
+
+class TrueMemory(Invariant):
+    """C16: a controller's memory is its node's image, and each index is of what is there."""
+
+    name: ClassVar[str] = "C16"
+    meaning: ClassVar[Meaning] = Meaning(
+        name,
+        title="a controller's memory equals its image",
+        promise=(
+            "What a controller keeps in memory is what its records add up to, and so is each index"
+            " of it: of the partitions that a broker has in sync, of those on a disk, and so on."
+        ),
+        why=(
+            "A controller decides by its memory. If an index names a partition that is gone, the "
+            "controller fails when it goes through that index, and so does each one after it; if "
+            "it lacks one, that partition keeps a leader that is dead."
+        ),
+        source="ReplicationControlManager; BrokersToIsrs; KAFKA-16171",
+    )
+    listens: ClassVar[tuple[str, ...]] = ("memory",)
+    checker: ClassVar[str] = "observers"
+
+    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+        """Tell what differs, each kind of it once per process."""
+        del world
+        self.checked += 1
+        for each in event["wrong"]:
+            if self._once((event["node"], event["inc"], each.partition(" ")[0])):
+                yield self._anomaly(
+                    f"the controller n{event['node']} has in memory at offset {event['off']} "
+                    f"({label(event)}) {each}",
+                    event,
+                )

@@ -1,0 +1,264 @@
+package org.apache.kafka.raft;
+
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.function.Function;
+
+import org.apache.kafka.common.DirectoryId;
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.controller.QuorumController;
+import org.apache.kafka.image.MetadataImage;
+import org.apache.kafka.metadata.BrokerRegistration;
+import org.apache.kafka.metadata.PartitionRegistration;
+
+/**
+ * Compares what a controller keeps in memory with the image that MetadataLoader has made of the same
+ * records, and each index of the controller with what it is an index of. The image is judged elsewhere.
+ */
+final class SimMemory {
+    private static final int LEADER_FLAG = 0x8000_0000; // of BrokersToIsrs, on a partition
+    private static final int NO_LEADER = -1;
+    private static final String GONE = ", whose topic is gone";
+
+    private final Object replication;
+    private final Object cluster;
+    private final Object configs;
+    private final Object features;
+    private final Object acls;
+    private final Object quotas;
+    private final Object scram;
+    private final Object producerIds;
+    private final Object offsets;
+    private final Map<Uuid, Object> topics;
+    private final List<String> found = new ArrayList<>();
+
+    SimMemory(QuorumController controller) {
+        replication = TraceInside.get(controller, "replicationControl");
+        cluster = TraceInside.get(controller, "clusterControl");
+        configs = TraceInside.get(controller, "configurationControl");
+        features = TraceInside.get(controller, "featureControl");
+        acls = TraceInside.get(controller, "aclControlManager");
+        quotas = TraceInside.get(controller, "clientQuotaControlManager");
+        scram = TraceInside.get(controller, "scramControlManager");
+        producerIds = TraceInside.get(controller, "producerIdControlManager");
+        offsets = TraceInside.get(controller, "offsetControl");
+        topics = map(replication, "topics");
+    }
+
+    /** The last offset that memory has the records of, if all of them are committed; else -1. */
+    long settled(boolean isActive) {
+        long committed = number("lastCommittedOffset");
+        boolean isOpen = number("transactionStartOffset") != -1;
+        boolean isAhead = isActive && number("nextWriteOffset") != committed + 1;
+        return isOpen || isAhead ? -1 : committed;
+    }
+
+    private long number(String name) {
+        return (Long) TraceInside.get(offsets, name);
+    }
+
+    /** What differs, in words, and in the same order always: of the state, and of indexes. */
+    List<String> differences(MetadataImage image) {
+        found.clear();
+        Map<String, Object> partitions = new TreeMap<>();
+        Map<String, Object> ofImage = new TreeMap<>();
+        topics.forEach((id, topic) -> partitionsOf(topic).forEach((index, each) -> partitions.put(id + "-" + index, each)));
+        image.topics().topicsById().forEach((id, topic) ->
+            topic.partitions().forEach((index, each) -> ofImage.put(id + "-" + index, each)));
+        compare("partition", partitions, ofImage);
+        compare("topic", map(replication, "topicsByName"), image.topics().topicNameToIdView());
+        compare("broker", map(cluster, "brokerRegistrations"), image.cluster().brokers());
+        compare("controller", map(cluster, "controllerRegistrations"), image.cluster().controllers());
+        Map<ConfigResource, Object> settings = new HashMap<>();
+        image.configs().resourceData().forEach((resource, each) -> {
+            boolean isOrphan = resource.type() == ConfigResource.Type.TOPIC && image.topics().getTopic(resource.name()) == null;
+            if (!isOrphan) { // an image may keep settings of deleted topics, which C8 tells of
+                settings.put(resource, new TreeMap<>(each.data()));
+            }
+        });
+        compare("settings of", filled(map(configs, "configData")), settings);
+        compare("feature", map(features, "finalizedVersions"), image.features().finalizedVersions());
+        compare("ACL", map(acls, "idToAcl"), image.acls().acls());
+        compare("quotas of", filled(map(quotas, "clientQuotaData")),
+            mapped(image.clientQuotas().entities(), each -> new TreeMap<>((Map<?, ?>) TraceInside.call(each, "quotas"))));
+        Map<String, Object> users = new TreeMap<>();
+        image.scram().mechanisms().forEach((mechanism, each) ->
+            each.keySet().forEach(user -> users.put(mechanism + " " + user, true)));
+        Map<String, Object> known = new TreeMap<>();
+        map(scram, "credentials").forEach((key, value) ->
+            known.put(TraceInside.get(key, "mechanism") + " " + TraceInside.get(key, "username"), true));
+        compare("credential", known, users);
+        indexes();
+        return found;
+    }
+
+    /** Tell how indexes differ from what they are of. */
+    private void indexes() {
+        Map<String, Uuid> names = new TreeMap<>();
+        Map<String, Set<String>> isrs = new TreeMap<>();
+        Map<String, Set<String>> elrs = new TreeMap<>();
+        Map<String, Set<String>> directories = new TreeMap<>();
+        Map<String, Set<String>> reassigning = new TreeMap<>();
+        Set<String> imbalanced = new TreeSet<>();
+        topics.forEach((id, topic) -> {
+            names.put((String) TraceInside.get(topic, "name"), id);
+            partitionsOf(topic).forEach((index, partition) -> {
+                String place = id + "-" + index;
+                for (int broker : partition.isr) {
+                    add(isrs, broker, place + (broker == partition.leader ? " led" : ""));
+                }
+                if (partition.leader == NO_LEADER) {
+                    add(isrs, NO_LEADER, place + " led");
+                }
+                for (int broker : partition.elr) {
+                    add(elrs, broker, place);
+                }
+                for (Uuid directory : partition.directories) {
+                    if (!DirectoryId.reserved(directory)) {
+                        add(directories, directory, place);
+                    }
+                }
+                if (partition.addingReplicas.length + partition.removingReplicas.length > 0) {
+                    add(reassigning, id, "" + index);
+                }
+                if (!partition.hasPreferredLeader()) {
+                    imbalanced.add(place);
+                }
+            });
+        });
+        compare("name of topic", map(replication, "topicsByName"), names);
+        compare("brokersToIsrs of", places(map(TraceInside.get(replication, "brokersToIsrs"), "isrMembers")), isrs);
+        if (TraceInside.has(replication.getClass(), "brokersToElrs")) {
+            compare("brokersToElrs of", places(map(TraceInside.get(replication, "brokersToElrs"), "elrMembers")), elrs);
+        }
+        compare("directoriesToPartitions of",
+            mapped(map(replication, "directoriesToPartitions"), SimMemory::named), directories);
+        compare("reassigningTopics of",
+            mapped(map(replication, "reassigningTopics"), each -> numbers((int[]) each)), reassigning);
+        compare("imbalancedPartitions of", Map.of("all", named(TraceInside.get(replication, "imbalancedPartitions"))),
+            Map.of("all", imbalanced));
+        Map<String, Object> homes = new TreeMap<>();
+        this.<Integer, BrokerRegistration>map(cluster, "brokerRegistrations").forEach((id, broker) ->
+            broker.directories().forEach(directory -> homes.put(directory.toString(), id)));
+        compare("directoryToBroker of", map(cluster, "directoryToBroker"), homes);
+        Map<Uuid, Object> listed = map(acls, "idToAcl");
+        compare("existingAcls of", Map.of("all", named(TraceInside.get(acls, "existingAcls"))),
+            Map.of("all", named(listed.values())));
+        if (TraceInside.has(configs.getClass(), "brokersWithConfigs")) {
+            Set<String> brokers = new TreeSet<>();
+            this.<ConfigResource, Object>map(configs, "configData").forEach((resource, each) -> {
+                if (resource.type() == ConfigResource.Type.BROKER && !resource.name().isEmpty() && !((Map<?, ?>) each).isEmpty()) {
+                    brokers.add(resource.name());
+                }
+            });
+            compare("brokersWithConfigs of", Map.of("all", named(TraceInside.get(configs, "brokersWithConfigs"))),
+                Map.of("all", brokers));
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    private <K, V> Map<K, V> map(Object of, String name) {
+        return (Map<K, V>) TraceInside.get(of, name);
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Map<Integer, PartitionRegistration> partitionsOf(Object topic) {
+        return (Map<Integer, PartitionRegistration>) TraceInside.get(topic, "parts");
+    }
+
+    private static void add(Map<String, Set<String>> to, Object key, String value) {
+        to.computeIfAbsent(key.toString(), k -> new TreeSet<>()).add(value);
+    }
+
+    /** Of an index of BrokersToIsrs: the places of each broker's partitions. */
+    private static Map<String, Set<String>> places(Map<Object, Map<Uuid, int[]>> index) {
+        Map<String, Set<String>> all = new TreeMap<>();
+        index.forEach((broker, topics) -> topics.forEach((id, partitions) -> {
+            for (int each : partitions) {
+                add(all, broker, id + "-" + (each & ~LEADER_FLAG) + ((each & LEADER_FLAG) == 0 ? "" : " led"));
+            }
+        }));
+        return all;
+    }
+
+    private static Set<String> named(Object collection) {
+        Set<String> all = new TreeSet<>();
+        for (Object each : (Collection<?>) collection) {
+            all.add(place(each));
+        }
+        return all;
+    }
+
+    /** A partition by its topic's id, whatever class names it in a release. */
+    private static String place(Object each) {
+        return each instanceof org.apache.kafka.server.common.TopicIdPartition partition
+            ? partition.topicId() + "-" + partition.partitionId() : each.toString();
+    }
+
+    private static Set<String> numbers(int[] all) {
+        Set<String> found = new TreeSet<>();
+        for (int each : all) {
+            found.add("" + each);
+        }
+        return found;
+    }
+
+    private static <K, V, R> Map<String, R> mapped(Map<K, V> all, Function<V, R> to) {
+        Map<String, R> made = new TreeMap<>();
+        all.forEach((key, value) -> made.put(key.toString(), to.apply(value)));
+        return made;
+    }
+
+    /** Those that have anything, as plain maps. */
+    private static Map<String, Object> filled(Map<Object, Map<Object, Object>> all) {
+        Map<String, Object> made = new TreeMap<>();
+        all.forEach((key, value) -> {
+            if (!value.isEmpty()) {
+                made.put(key.toString(), new TreeMap<>(value));
+            }
+        });
+        return made;
+    }
+
+    /** Tell what one map lacks, and what it has beside another; of sets, by member. */
+    private void compare(String what, Map<?, ?> has, Map<?, ?> wanted) {
+        Map<String, Object> mine = mapped(has, each -> each);
+        Map<String, Object> due = mapped(wanted, each -> each);
+        Set<String> keys = new TreeSet<>(mine.keySet());
+        keys.addAll(due.keySet());
+        for (String key : keys) {
+            Object one = mine.get(key);
+            Object other = due.get(key);
+            if (Objects.equals(one, other)) {
+                continue;
+            }
+            if (one instanceof Set<?> || other instanceof Set<?>) {
+                members(other).stream().filter(each -> !members(one).contains(each))
+                    .forEach(each -> found.add(what + " " + key + " lacks " + each));
+                members(one).stream().filter(each -> !members(other).contains(each))
+                    .forEach(each -> found.add(what + " " + key + " has " + each + (isGone(each) ? GONE : "")));
+            } else {
+                found.add(what + " " + key + " is " + one + ", not " + other);
+            }
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Set<String> members(Object set) {
+        return set == null ? Set.of() : (Set<String>) set;
+    }
+
+    /** Whether it is a partition of a topic that is not there. */
+    private boolean isGone(String place) {
+        int end = place.lastIndexOf('-');
+        return end > 0 && topics.keySet().stream().noneMatch(id -> id.toString().equals(place.substring(0, end)));
+    }
+}

@@ -1,0 +1,285 @@
+"""``security``: who may do what, and how much, is changed: ACLs, quotas, passwords and tokens.
+
+Nobody reads. What became of it is seen in the committed log, and in the images and snapshots that
+nodes make of it (C8), in what controllers keep in memory (C16), and by each token's life (C11).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from random import Random
+from typing import Any, Final
+
+from kio.schema.alter_client_quotas.v1.request import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
+from kio.schema.alter_user_scram_credentials.v0.request import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from kio.schema.create_acls.v3.request import AclCreation, CreateAclsRequest
+from kio.schema.create_delegation_token.v3.request import CreateDelegationTokenRequest
+from kio.schema.delete_acls.v3.request import DeleteAclsFilter, DeleteAclsRequest
+from kio.schema.expire_delegation_token.v2.request import ExpireDelegationTokenRequest
+from kio.schema.renew_delegation_token.v2.request import RenewDelegationTokenRequest
+from kio.static.primitive import f64, i8, i32, i64Timedelta
+
+from harness.contracts.clients import Client, Outcome
+from harness.contracts.system import System
+from harness.contracts.traits import WorkloadTraits
+from harness.contracts.workload import Workload
+from harness.generators.generator import Draft, each_thread, mix
+from harness.history.ops import Op
+from harness.kafka.route import Cluster, Route, cluster_of, deadline_s, no_error, request, the_row
+from harness.registry import workloads
+from harness.spec import RunSpec
+from node.wire.network import Caller
+
+USERS: Final = 4
+KINDS: Final = (2, 3, 4)  # of resources: topics, groups, the cluster
+CLUSTER_KIND, CLUSTER_NAME = 4, "kafka-cluster"
+ANY, LITERAL, PREFIXED = 1, 3, 4  # patterns; 1 is any operation and any permission, too
+OPERATIONS: Final = (3, 4, 8)  # read, write, describe
+ALLOW, DENY = 3, 2
+QUOTAS: Final = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
+MECHANISMS: Final = (1, 2)  # SCRAM-SHA-256, SCRAM-SHA-512
+ITERATIONS: Final = 4096  # the least that Kafka takes
+LIVES_MS: Final = (2000, 10_000, 60_000)  # of tokens
+AT_ONCE: Final = -1  # a time until a token expires: it is taken back
+LAST: Final = {"of": {"user": "last"}, "name": QUOTAS[0], "value": 1}
+SETTINGS: Final = {
+    "delegation.token.secret.key": "of-a-simulated-cluster",
+    "delegation.token.expiry.check.interval.ms": "2000",
+}
+
+
+@workloads.register("security", WorkloadTraits(settings=SETTINGS, systems=frozenset({"kafka"})))
+def security(spec: RunSpec) -> Workload:
+    """Change ACLs, quotas, passwords and tokens; all nodes come to know the same of them."""
+    del spec
+
+    def client(system: System) -> Client:
+        return SecurityOps(cluster_of(system), [])
+
+    drawn = {allow: 4, forbid: 2, quota: 5, password: 3, token: 4, renew: 3, expire: 3}
+    return Workload(
+        client=client,
+        generator=mix(*drawn, weights=tuple(drawn.values())),
+        final_generator=each_thread(Draft("quota", LAST)),
+        checkers=("consensus", "observers"),
+    )
+
+
+def allow(rng: Random, _: int) -> Draft:
+    """Draw a new ACL."""
+    kind = rng.choice(KINDS)
+    name = CLUSTER_NAME if kind == CLUSTER_KIND else f"r{rng.randrange(USERS)}"
+    entry = {
+        "kind": kind,
+        "name": name,
+        "pattern": LITERAL if kind == CLUSTER_KIND else rng.choice((LITERAL, PREFIXED)),
+        "user": rng.randrange(USERS),
+        "operation": rng.choice(OPERATIONS),
+        "permission": rng.choice((ALLOW, DENY)),
+    }
+    return Draft("allow", {"entries": [entry] * rng.choice((1, 1, 1, 2))})
+
+
+def forbid(rng: Random, _: int) -> Draft:
+    """Draw who shall have no ACL any more: a user, or all in some resource."""
+    user = rng.choice((None, *range(USERS)))
+    name = rng.choice((None, f"r{rng.randrange(USERS)}")) if user is not None else CLUSTER_NAME
+    return Draft("forbid", {"user": user, "name": name})
+
+
+def quota(rng: Random, _: int) -> Draft:
+    """Draw a quota of a user, a client, both, an address or a default, or that it goes."""
+    user, client = f"u{rng.randrange(USERS)}", f"c{rng.randrange(USERS)}"
+    every: tuple[dict[str, str | None], ...] = (
+        {"user": user},
+        {"user": None},
+        {"client-id": client},
+        {"user": user, "client-id": None},
+        {"user": None, "client-id": client},
+        {"ip": rng.choice((None, "127.0.0.1"))},
+    )
+    parts = rng.choice(every)
+    name = "connection_creation_rate" if "ip" in parts else rng.choice(QUOTAS)
+    value = rng.choice((None, 10 + rng.randrange(90)))
+    return Draft("quota", {"of": parts, "name": name, "value": value})
+
+
+def password(rng: Random, _: int) -> Draft:
+    """Draw a user who gets another password, or has none any more."""
+    asked = {"user": rng.randrange(USERS), "mechanism": rng.choice(MECHANISMS)}
+    return Draft("password", {**asked, "salt": rng.choice((None, rng.randrange(1000)))})
+
+
+def token(rng: Random, _: int) -> Draft:
+    """Draw how long a new token may live."""
+    return Draft("token", {"life_ms": rng.choice(LIVES_MS)})
+
+
+def renew(rng: Random, _: int) -> Draft:
+    """Draw which token lives longer, counted back from the newest one."""
+    return Draft("renew", {"back": rng.randrange(3), "ms": rng.choice(LIVES_MS)})
+
+
+def expire(rng: Random, _: int) -> Draft:
+    """Draw which token is taken back, or shall live shorter."""
+    return Draft("expire", {"back": rng.randrange(3), "ms": rng.choice((AT_ONCE, AT_ONCE, 1000))})
+
+
+class SecurityOps:
+    """Asks the controller; all clients share the secrets of the tokens that any of them got."""
+
+    def __init__(self, cluster: Cluster, tokens: list[bytes], home: str = "") -> None:
+        """Belong to a node; the newest token is the last one."""
+        self._route = Route(cluster, home)
+        self._tokens = tokens
+
+    async def open(self, node: str) -> SecurityOps:
+        """A client that finds the controller by way of ``node``."""
+        return SecurityOps(self._route.cluster, self._tokens, node)
+
+    async def close(self) -> None:
+        """Drop all connections."""
+        self._route.close()
+
+    async def invoke(self, op: Op) -> Op:
+        """Do one op."""
+        asked: dict[str, Any] = op.value
+        try:
+            match op.f:
+                case "allow":
+                    await self._ask(_creations(asked["entries"]), _of_results)
+                case "forbid":
+                    await self._ask(_filter(asked["user"], asked["name"]), _of_filters)
+                case "quota":
+                    await self._ask(_quota(**asked), _of_entries)
+                case "password":
+                    await self._ask(_password(**asked), _of_results)
+                case "token":
+                    made = await self._ask(_token(asked["life_ms"]), no_error)
+                    self._tokens.append(bytes(made.hmac))
+                case "renew":
+                    await self._ask(_renewal(self._token(asked), asked["ms"]), no_error)
+                case _:
+                    await self._ask(_expiry(self._token(asked), asked["ms"]), no_error)
+        except Outcome as outcome:
+            return op.with_(type="fail" if outcome.definite else "info", error=outcome.error)
+        return op.with_(type="ok")
+
+    def _token(self, asked: dict[str, Any]) -> bytes:
+        """Give the secret of a token; raises Outcome when there was none so far."""
+        if not self._tokens:
+            raise Outcome("no-token", definite=True)
+        back: int = asked["back"]
+        return self._tokens[-1 - back % len(self._tokens)]
+
+    async def _ask(self, wanted: Any, judge: Callable[[Any], Any]) -> Any:
+        async def attempt(connection: Caller) -> Any:
+            return judge(await request(connection, wanted))
+
+        asked: Awaitable[Any] = self._route.at_controller(attempt, deadline_s())
+        return await asked
+
+
+def _of_results(answer: Any) -> None:
+    for row in answer.results:
+        no_error(row)
+
+
+def _of_filters(answer: Any) -> None:
+    the_row(answer.filter_results)
+
+
+def _of_entries(answer: Any) -> None:
+    the_row(answer.entries)
+
+
+def _principal(user: int) -> str:
+    return f"User:u{user}"
+
+
+def _creations(entries: list[dict[str, Any]]) -> CreateAclsRequest:
+    return CreateAclsRequest(
+        creations=tuple(
+            AclCreation(
+                resource_type=i8(each["kind"]),
+                resource_name=each["name"],
+                resource_pattern_type=i8(each["pattern"]),
+                principal=_principal(each["user"]),
+                host="*",
+                operation=i8(each["operation"]),
+                permission_type=i8(each["permission"]),
+            )
+            for each in entries
+        )
+    )
+
+
+def _filter(user: int | None, name: str | None) -> DeleteAclsRequest:
+    return DeleteAclsRequest(
+        filters=(
+            DeleteAclsFilter(
+                resource_type_filter=i8(ANY),
+                resource_name_filter=name,
+                pattern_type_filter=i8(ANY),
+                principal_filter=None if user is None else _principal(user),
+                host_filter=None,
+                operation=i8(ANY),
+                permission_type=i8(ANY),
+            ),
+        )
+    )
+
+
+def _quota(*, of: dict[str, str | None], name: str, value: int | None) -> AlterClientQuotasRequest:
+    change = OpData(key=name, value=f64(float(value or 0)), remove=value is None)
+    parts = tuple(EntityData(entity_type=kind, entity_name=who) for kind, who in of.items())
+    return AlterClientQuotasRequest(
+        entries=(EntryData(entity=parts, ops=(change,)),), validate_only=False
+    )
+
+
+def _password(*, user: int, mechanism: int, salt: int | None) -> AlterUserScramCredentialsRequest:
+    name = f"u{user}"
+    if salt is None:
+        gone = ScramCredentialDeletion(name=name, mechanism=i8(mechanism))
+        return AlterUserScramCredentialsRequest(deletions=(gone,), upsertions=())
+    new = ScramCredentialUpsertion(
+        name=name,
+        mechanism=i8(mechanism),
+        iterations=i32(ITERATIONS),
+        salt=str(salt).encode(),
+        salted_password=hashlib.sha256(f"{name} {salt}".encode()).digest(),
+    )
+    return AlterUserScramCredentialsRequest(deletions=(), upsertions=(new,))
+
+
+def _ms(duration: int) -> i64Timedelta:
+    return i64Timedelta.parse(timedelta(milliseconds=duration))
+
+
+def _token(life_ms: int) -> CreateDelegationTokenRequest:
+    return CreateDelegationTokenRequest(
+        owner_principal_type=None,
+        owner_principal_name=None,
+        renewers=(),
+        max_lifetime=_ms(life_ms),
+    )
+
+
+def _renewal(hmac: bytes, period_ms: int) -> RenewDelegationTokenRequest:
+    return RenewDelegationTokenRequest(hmac=hmac, renew_period=_ms(period_ms))
+
+
+def _expiry(hmac: bytes, period_ms: int) -> ExpireDelegationTokenRequest:
+    return ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period=_ms(period_ms))
