@@ -50,6 +50,8 @@ image    off, digest, kind, n            a broker published the image at ``off``
          passwords, if it has some
 memory   off, wrong[texts]               of Apache Kafka: a controller compared what it has at
          ``off`` in memory with its node's image, and its indexes with what they are of
+delta    off, wrong[texts]               of Apache Kafka: what the deltas up to the image at ``off``
+         add up to was compared with that image
 catchup  off, from_snapshot, from_log    a broker caught up for the first time, having read so many
          records
 reg      b_ep, inc_id, prev, err         a registration was answered; err null, why: it was not

@@ -1,7 +1,9 @@
-"""Judges what a controller keeps in memory: C16.
+"""Judges what else stands beside an image: a controller's memory, C16, and deltas, C9.
 
 Apache Kafka's controllers keep a state of their own beside the image that brokers and snapshots are
-made of, and indexes of it. Source: ReplicationControlManager and the other managers of Kafka 4.
+made of, and indexes of it; a broker's parts follow the deltas between images. Both compare
+themselves in the simulator, and tell how they differ. Source: ReplicationControlManager and the
+other managers of Kafka 4; MetadataDelta.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+from checkers.invariants.images import C9
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, label
 from checkers.replay.world import World
@@ -32,7 +35,7 @@ class TrueMemory(Invariant):
             "controller fails when it goes through that index, and so does each one after it; if "
             "it lacks one, that partition keeps a leader that is dead."
         ),
-        source="ReplicationControlManager; BrokersToIsrs; KAFKA-16171",
+        source="ReplicationControlManager; BrokersToIsrs; BrokersToElrs",
     )
     listens: ClassVar[tuple[str, ...]] = ("memory",)
     checker: ClassVar[str] = "observers"
@@ -41,10 +44,25 @@ class TrueMemory(Invariant):
         """Tell what differs, each kind of it once per process."""
         del world
         self.checked += 1
+        who = f"the controller n{event['node']} has in memory at offset {event['off']}"
         for each in event["wrong"]:
             if self._once((event["node"], event["inc"], each.partition(" ")[0])):
-                yield self._anomaly(
-                    f"the controller n{event['node']} has in memory at offset {event['off']} "
-                    f"({label(event)}) {each}",
-                    event,
-                )
+                yield self._anomaly(f"{who} ({label(event)}) {each}", event)
+
+
+class TrueDeltas(Invariant):
+    """C9: who follows deltas has what the image has that is published with the last of them."""
+
+    name: ClassVar[str] = C9.name
+    meaning: ClassVar[Meaning] = C9
+    listens: ClassVar[tuple[str, ...]] = ("delta",)
+    checker: ClassVar[str] = "observers"
+
+    def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
+        """Tell what differs, each kind of it once per process."""
+        del world
+        self.checked += 1
+        who = f"whoever follows the deltas of n{event['node']} has at offset {event['off']}"
+        for each in event["wrong"]:
+            if self._once((event["node"], event["inc"], each.partition(" ")[0])):
+                yield self._anomaly(f"{who} ({label(event)}) {each}", event)

@@ -66,6 +66,7 @@ REQUIRED: dict[str, dict[str, _Kinds]] = {
     "isr": {"tp": _LIST, "leader": _INT, **_EPOCHS, **_MEMBERS},
     "image": {"off": _INT, "digest": _STR},
     "memory": {"off": _INT, "wrong": _LIST},
+    "delta": {"off": _INT, "wrong": _LIST},
     "alter": {"broker": _INT, "b_ep": _INT, "tp": _LIST, "req_lep": _INT, "req_pep": _INT}
     | {"req_isr": _LIST, "err": _INT, "off": _INT}
     | _EPOCH,

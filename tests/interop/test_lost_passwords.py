@@ -7,6 +7,7 @@ is to be changed.
 from __future__ import annotations
 
 import asyncio
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from kafka.admin import (  # type: ignore[import-untyped]
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
+from kafka.errors import KafkaError  # type: ignore[import-untyped]
 
 from harness.systems.kafka.distribution import KafkaDist
 from harness.systems.kafka.releases import DEFAULT, KNOWN
@@ -35,6 +37,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.long]
 BROKER, BROKER_ID = "n2", 2
 USERS = ("u0", "u1", "u2", "u3")  # as the hash map of one delta goes through them
 MECHANISM = ScramMechanism.SCRAM_SHA_256
+SASL = "SCRAM-SHA-256"
+LISTENERS = ("listeners", "advertised.listeners")
+PROTOCOLS = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT"
+MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 CREDENTIAL = "UserScramCredentialRecord"
 # long enough for the passwords to be set before the first snapshot, which must not have them
 EACH_MS = {"metadata.log.max.snapshot.interval.ms": "25000"}
@@ -70,6 +76,38 @@ def users(server: str) -> set[str]:
         admin.close()
 
 
+def may_log_in(server: str, user: str) -> bool:
+    """Tell whether a broker lets a user in with the right password."""
+    try:
+        admin = KafkaAdminClient(
+            bootstrap_servers=server,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism=SASL,
+            sasl_plain_username=user,
+            sasl_plain_password="p",
+        )
+    except KafkaError:
+        return False
+    admin.close()
+    return True
+
+
+def with_sasl(scene: LiveScene) -> str:
+    """Have the broker listen for users with passwords, too, from its next start on; where."""
+    node = scene.system._node[BROKER]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        place = f"127.0.0.1:{free.getsockname()[1]}"
+    settings = {
+        **node.settings,
+        **{key: f"{node.settings[key]},SASL://{place}" for key in LISTENERS},
+        "listener.security.protocol.map": PROTOCOLS,
+        "sasl.enabled.mechanisms": SASL,
+        f"listener.name.sasl.{SASL.lower()}.sasl.jaas.config": MODULE,
+    }
+    scene.system._node[BROKER] = replace(node, settings=settings)
+    return place
+
+
 @pytest.mark.parametrize("release", [DEFAULT, KNOWN[-1]])
 @pytest.mark.parametrize(
     ("gone", "kept"), [("u0", set()), ("u3", {"u0", "u1", "u2"})], ids=("lost", "control")
@@ -84,8 +122,10 @@ def test_a_restarted_broker_knows_no_user_any_more(
         await asyncio.to_thread(set_passwords, server, gone)
         assert await asyncio.to_thread(users, server) == set(USERS) - {gone}
         await stop(scene, BROKER, BROKER_ID)
+        place = with_sasl(scene)
         await start(scene, BROKER, BROKER_ID)
         assert await asyncio.to_thread(users, server) == kept
+        assert await asyncio.to_thread(may_log_in, place, USERS[1]) is (USERS[1] in kept)
 
     play(tmp_path, main, with_brokers(release, 1), frozenset())
 

@@ -169,7 +169,11 @@ KEEPS_DELETED: Final = tuple(
 # A node that reads at once that a user's password went, and that others came, loses some of these.
 LOSES_PASSWORDS: Final = tuple(
     Known(invariant, told, "docs/findings.md, passwords are lost", red=True)
-    for invariant, told in (("C8", ", the same but for passwords"), ("C16", " credential "))
+    for invariant, told in (
+        ("C8", ", the same but for passwords"),
+        ("C9", " credential "),
+        ("C16", " credential "),
+    )
 )
 
 # A token is looked up in a cache that follows the log, so that one that is gone is renewed.

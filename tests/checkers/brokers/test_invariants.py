@@ -49,9 +49,10 @@ def judged(trace: Trace) -> tuple[Monitor, list[Anomaly]]:
 def test_healthy_brokers_raise_no_alarm_and_every_invariant_examines_something() -> None:
     trace = in_service()
     trace.emit(1, "memory", off=1, wrong=[])
+    trace.emit(1, "delta", off=1, wrong=[])
     monitor, anomalies = judged(trace)
     assert (anomalies, monitor.gaps) == ([], [])
-    assert set(monitor.checked) == {"C1", "C3", "C4", "C6", "C7", "C10", "C12", "C16"}
+    assert set(monitor.checked) == {"C1", "C3", "C4", "C6", "C7", "C9", "C10", "C12", "C16"}
     idle = {name for name, count in monitor.checked.items() if not count}
     assert not idle
 

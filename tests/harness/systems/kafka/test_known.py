@@ -162,6 +162,8 @@ def test_the_first_releases_begin_to_lead_early_and_lead_on(
         ("C16", "has in memory at offset 9 brokersToIsrs of 2 has t-0", "4.3.1", False, False),
         ("C16", "has in memory at offset 9 brokersToElrs of 2 has t-0", "4.4.0", False, False),
         ("C16", "has in memory at offset 9 credential SCRAM_SHA_256 u is", "3.7.2", True, True),
+        ("C9", "has at offset 9 credential SCRAM_SHA_256 u is", "4.3.1", True, True),
+        ("C9", "has at offset 9 partition t-0 is", "4.3.1", False, False),
         ("C8", f"the image of n1 at offset 7 is 1, but 2{BY_PASSWORDS}", "4.3.1", True, True),
         ("C11", "token t, which was taken back, exists again at 8", "4.3.1", True, True),
         ("crash", "leader 2 and epoch 1 since it matches the local node.id", "4.3.1", True, True),

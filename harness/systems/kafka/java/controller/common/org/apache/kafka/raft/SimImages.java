@@ -28,6 +28,7 @@ final class SimImages implements MetadataPublisher {
     private static final long EVERY_NS = 250_000_000;
 
     private final SimReplica node;
+    private final SimDeltas deltas = new SimDeltas();
     private boolean isFirst = true;
     private long toldNs;
     private final CompletableFuture<MetadataImage> first = new CompletableFuture<>();
@@ -55,6 +56,7 @@ final class SimImages implements MetadataPublisher {
     @Override
     public void onMetadataUpdate(MetadataDelta delta, MetadataImage image, LoaderManifest manifest) {
         newest = image;
+        deltas.follow(delta, image);
         first.complete(image);
         boolean isWhole = manifest.type() == LoaderManifestType.SNAPSHOT;
         long now = node.clock.nanoseconds();
@@ -64,6 +66,8 @@ final class SimImages implements MetadataPublisher {
         }
         isFirst = false;
         toldNs = now;
+        node.event("delta").put("off", image.highestOffsetAndEpoch().offset() + 1)
+            .texts("wrong", deltas.differences(image)).end();
         RecordListWriter writer = new RecordListWriter();
         image.write(writer, SimFeatures.written(image));
         List<byte[]> values = new ArrayList<>();

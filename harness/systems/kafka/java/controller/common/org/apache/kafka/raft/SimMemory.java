@@ -1,11 +1,9 @@
 package org.apache.kafka.raft;
 
-import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
@@ -38,7 +36,7 @@ final class SimMemory {
     private final Object producerIds;
     private final Object offsets;
     private final Map<Uuid, Object> topics;
-    private final List<String> found = new ArrayList<>();
+    private final SimDifferences found = new SimDifferences(place -> isGone(place) ? GONE : "");
 
     SimMemory(QuorumController controller) {
         replication = TraceInside.get(controller, "replicationControl");
@@ -67,16 +65,15 @@ final class SimMemory {
 
     /** What differs, in words, and in the same order always: of the state, and of indexes. */
     List<String> differences(MetadataImage image) {
-        found.clear();
         Map<String, Object> partitions = new TreeMap<>();
         Map<String, Object> ofImage = new TreeMap<>();
         topics.forEach((id, topic) -> partitionsOf(topic).forEach((index, each) -> partitions.put(id + "-" + index, each)));
         image.topics().topicsById().forEach((id, topic) ->
             topic.partitions().forEach((index, each) -> ofImage.put(id + "-" + index, each)));
-        compare("partition", partitions, ofImage);
-        compare("topic", map(replication, "topicsByName"), image.topics().topicNameToIdView());
-        compare("broker", map(cluster, "brokerRegistrations"), image.cluster().brokers());
-        compare("controller", map(cluster, "controllerRegistrations"), image.cluster().controllers());
+        found.compare("partition", partitions, ofImage);
+        found.compare("topic", map(replication, "topicsByName"), image.topics().topicNameToIdView());
+        found.compare("broker", map(cluster, "brokerRegistrations"), image.cluster().brokers());
+        found.compare("controller", map(cluster, "controllerRegistrations"), image.cluster().controllers());
         Map<ConfigResource, Object> settings = new HashMap<>();
         image.configs().resourceData().forEach((resource, each) -> {
             boolean isOrphan = resource.type() == ConfigResource.Type.TOPIC && image.topics().getTopic(resource.name()) == null;
@@ -84,20 +81,20 @@ final class SimMemory {
                 settings.put(resource, new TreeMap<>(each.data()));
             }
         });
-        compare("settings of", filled(map(configs, "configData")), settings);
-        compare("feature", map(features, "finalizedVersions"), image.features().finalizedVersions());
-        compare("ACL", map(acls, "idToAcl"), image.acls().acls());
-        compare("quotas of", filled(map(quotas, "clientQuotaData")),
-            mapped(image.clientQuotas().entities(), each -> new TreeMap<>((Map<?, ?>) TraceInside.call(each, "quotas"))));
+        found.compare("settings of", filled(map(configs, "configData")), settings);
+        found.compare("feature", map(features, "finalizedVersions"), image.features().finalizedVersions());
+        found.compare("ACL", map(acls, "idToAcl"), image.acls().acls());
+        found.compare("quotas of", filled(map(quotas, "clientQuotaData")),
+            SimDifferences.mapped(image.clientQuotas().entities(), each -> new TreeMap<>((Map<?, ?>) TraceInside.call(each, "quotas"))));
         Map<String, Object> users = new TreeMap<>();
         image.scram().mechanisms().forEach((mechanism, each) ->
             each.keySet().forEach(user -> users.put(mechanism + " " + user, true)));
         Map<String, Object> known = new TreeMap<>();
         map(scram, "credentials").forEach((key, value) ->
             known.put(TraceInside.get(key, "mechanism") + " " + TraceInside.get(key, "username"), true));
-        compare("credential", known, users);
+        found.compare("credential", known, users);
         indexes();
-        return found;
+        return found.taken();
     }
 
     /** Tell how indexes differ from what they are of. */
@@ -134,23 +131,28 @@ final class SimMemory {
                 }
             });
         });
-        compare("name of topic", map(replication, "topicsByName"), names);
-        compare("brokersToIsrs of", places(map(TraceInside.get(replication, "brokersToIsrs"), "isrMembers")), isrs);
+        found.compare("name of topic", map(replication, "topicsByName"), names);
+        found.compare("brokersToIsrs of", places(map(TraceInside.get(replication, "brokersToIsrs"), "isrMembers")), isrs);
         if (TraceInside.has(replication.getClass(), "brokersToElrs")) {
-            compare("brokersToElrs of", places(map(TraceInside.get(replication, "brokersToElrs"), "elrMembers")), elrs);
+            found.compare("brokersToElrs of", places(map(TraceInside.get(replication, "brokersToElrs"), "elrMembers")), elrs);
         }
-        compare("directoriesToPartitions of",
-            mapped(map(replication, "directoriesToPartitions"), SimMemory::named), directories);
-        compare("reassigningTopics of",
-            mapped(map(replication, "reassigningTopics"), each -> numbers((int[]) each)), reassigning);
-        compare("imbalancedPartitions of", Map.of("all", named(TraceInside.get(replication, "imbalancedPartitions"))),
+        found.compare("directoriesToPartitions of",
+            SimDifferences.mapped(map(replication, "directoriesToPartitions"), SimMemory::named), directories);
+        found.compare("reassigningTopics of",
+            SimDifferences.mapped(map(replication, "reassigningTopics"), each -> numbers((int[]) each)), reassigning);
+        found.compare("imbalancedPartitions of", Map.of("all", named(TraceInside.get(replication, "imbalancedPartitions"))),
             Map.of("all", imbalanced));
         Map<String, Object> homes = new TreeMap<>();
         this.<Integer, BrokerRegistration>map(cluster, "brokerRegistrations").forEach((id, broker) ->
             broker.directories().forEach(directory -> homes.put(directory.toString(), id)));
-        compare("directoryToBroker of", map(cluster, "directoryToBroker"), homes);
+        found.compare("directoryToBroker of", map(cluster, "directoryToBroker"), homes);
+        Object heartbeats = TraceInside.get(cluster, "heartbeatManager"); // of an active controller
+        if (heartbeats != null) {
+            found.compare("fenced in heartbeats", SimDifferences.mapped(map(heartbeats, "brokers"), each -> TraceInside.call(each, "fenced")),
+                SimDifferences.mapped(this.<Integer, BrokerRegistration>map(cluster, "brokerRegistrations"), BrokerRegistration::fenced));
+        }
         Map<Uuid, Object> listed = map(acls, "idToAcl");
-        compare("existingAcls of", Map.of("all", named(TraceInside.get(acls, "existingAcls"))),
+        found.compare("existingAcls of", Map.of("all", named(TraceInside.get(acls, "existingAcls"))),
             Map.of("all", named(listed.values())));
         if (TraceInside.has(configs.getClass(), "brokersWithConfigs")) {
             Set<String> brokers = new TreeSet<>();
@@ -159,7 +161,7 @@ final class SimMemory {
                     brokers.add(resource.name());
                 }
             });
-            compare("brokersWithConfigs of", Map.of("all", named(TraceInside.get(configs, "brokersWithConfigs"))),
+            found.compare("brokersWithConfigs of", Map.of("all", named(TraceInside.get(configs, "brokersWithConfigs"))),
                 Map.of("all", brokers));
         }
     }
@@ -211,12 +213,6 @@ final class SimMemory {
         return found;
     }
 
-    private static <K, V, R> Map<String, R> mapped(Map<K, V> all, Function<V, R> to) {
-        Map<String, R> made = new TreeMap<>();
-        all.forEach((key, value) -> made.put(key.toString(), to.apply(value)));
-        return made;
-    }
-
     /** Those that have anything, as plain maps. */
     private static Map<String, Object> filled(Map<Object, Map<Object, Object>> all) {
         Map<String, Object> made = new TreeMap<>();
@@ -226,34 +222,6 @@ final class SimMemory {
             }
         });
         return made;
-    }
-
-    /** Tell what one map lacks, and what it has beside another; of sets, by member. */
-    private void compare(String what, Map<?, ?> has, Map<?, ?> wanted) {
-        Map<String, Object> mine = mapped(has, each -> each);
-        Map<String, Object> due = mapped(wanted, each -> each);
-        Set<String> keys = new TreeSet<>(mine.keySet());
-        keys.addAll(due.keySet());
-        for (String key : keys) {
-            Object one = mine.get(key);
-            Object other = due.get(key);
-            if (Objects.equals(one, other)) {
-                continue;
-            }
-            if (one instanceof Set<?> || other instanceof Set<?>) {
-                members(other).stream().filter(each -> !members(one).contains(each))
-                    .forEach(each -> found.add(what + " " + key + " lacks " + each));
-                members(one).stream().filter(each -> !members(other).contains(each))
-                    .forEach(each -> found.add(what + " " + key + " has " + each + (isGone(each) ? GONE : "")));
-            } else {
-                found.add(what + " " + key + " is " + one + ", not " + other);
-            }
-        }
-    }
-
-    @SuppressWarnings("unchecked")
-    private static Set<String> members(Object set) {
-        return set == null ? Set.of() : (Set<String>) set;
     }
 
     /** Whether it is a partition of a topic that is not there. */

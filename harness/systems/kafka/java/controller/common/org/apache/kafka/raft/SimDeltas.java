@@ -1,0 +1,89 @@
+package org.apache.kafka.raft;
+
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.TreeMap;
+
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.image.MetadataDelta;
+import org.apache.kafka.image.MetadataImage;
+import org.apache.kafka.metadata.BrokerRegistration;
+import org.apache.kafka.metadata.PartitionRegistration;
+
+/**
+ * Follows the deltas that MetadataLoader publishes, as the parts of a broker do, and compares what they come
+ * to with the image that is published with the last of them.
+ */
+final class SimDeltas {
+    private final Map<Uuid, Map<Integer, PartitionRegistration>> topics = new HashMap<>();
+    private final Map<Integer, BrokerRegistration> brokers = new HashMap<>();
+    private final Map<ConfigResource, Map<String, String>> settings = new HashMap<>();
+    private final Map<Object, Object> acls = new HashMap<>();
+    private final Map<Object, Object> tokens = new HashMap<>();
+    private final Map<Object, Object> credentials = new HashMap<>();
+    private final Map<Object, Map<String, Double>> quotas = new HashMap<>();
+    private final SimDifferences found = new SimDifferences(each -> "");
+
+    /** Do what a delta says. */
+    void follow(MetadataDelta delta, MetadataImage image) {
+        if (delta.topicsDelta() != null) {
+            delta.topicsDelta().deletedTopicIds().forEach(topics::remove);
+            delta.topicsDelta().changedTopics().forEach((id, topic) ->
+                topics.computeIfAbsent(id, k -> new TreeMap<>()).putAll(topic.partitionChanges()));
+        }
+        if (delta.clusterDelta() != null) {
+            put(brokers, delta.clusterDelta().changedBrokers());
+        }
+        if (delta.configsDelta() != null) { // who listens looks the settings up in the image
+            delta.configsDelta().changes().keySet().forEach(resource ->
+                settings.put(resource, image.configs().configMapForResource(resource)));
+        }
+        if (delta.aclsDelta() != null) {
+            put(acls, delta.aclsDelta().changes());
+        }
+        if (delta.delegationTokenDelta() != null) {
+            put(tokens, delta.delegationTokenDelta().changes());
+        }
+        if (delta.scramDelta() != null) {
+            delta.scramDelta().changes().forEach((mechanism, users) -> users.forEach((user, data) ->
+                put(credentials, Map.of(mechanism + " " + user, data))));
+        }
+        if (delta.clientQuotasDelta() != null) {
+            delta.clientQuotasDelta().changes().forEach((entity, changes) -> changes.changes().forEach((name, value) -> {
+                Map<String, Double> all = quotas.computeIfAbsent(entity, k -> new TreeMap<>());
+                value.ifPresentOrElse(each -> all.put(name, each), () -> all.remove(name));
+            }));
+        }
+    }
+
+    private static <K, V> void put(Map<? super K, ? super V> all, Map<K, Optional<V>> changes) {
+        changes.forEach((key, value) -> value.ifPresentOrElse(each -> all.put(key, each), () -> all.remove(key)));
+    }
+
+    /** What differs from an image, in words. */
+    List<String> differences(MetadataImage image) {
+        Map<String, Object> partitions = new TreeMap<>();
+        topics.forEach((id, of) -> of.forEach((index, each) -> partitions.put(id + "-" + index, each)));
+        Map<String, Object> ofImage = new TreeMap<>();
+        image.topics().topicsById().forEach((id, topic) ->
+            topic.partitions().forEach((index, each) -> ofImage.put(id + "-" + index, each)));
+        found.compare("partition", partitions, ofImage);
+        found.compare("broker", brokers, image.cluster().brokers());
+        found.compare("ACL", acls, image.acls().acls());
+        found.compare("token", tokens, image.delegationTokens().tokens());
+        Map<String, Object> users = new TreeMap<>();
+        image.scram().mechanisms().forEach((mechanism, each) ->
+            each.forEach((user, data) -> users.put(mechanism + " " + user, data)));
+        found.compare("credential", credentials, users);
+        settings.values().removeIf(Map::isEmpty);
+        found.compare("settings of", settings,
+            SimDifferences.mapped(image.configs().resourceData(), each -> new TreeMap<>(each.data())));
+        quotas.values().removeIf(Map::isEmpty);
+        found.compare("quotas of", quotas, SimDifferences.mapped(
+            image.clientQuotas().entities(), each -> new TreeMap<>((Map<?, ?>) TraceInside.call(each, "quotas"))));
+        return found.taken();
+    }
+}
