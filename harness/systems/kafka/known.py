@@ -79,12 +79,20 @@ STANDS_AGAIN: Final = Known(
     "S31", ", so that it had lost that election", "docs/kafka.md, a loser that stands again"
 )
 
-# Kafka's timers go by the wall clock, which may be set.
-BY_THE_WALL: Final = Known(
-    "L9",
-    ", which is to be after ",
-    "docs/kafka.md, timers of the wall clock",
-    frozenset({"clock-rate", "clock-jump", "clock-strobe"}),
+# Kafka's timers go by the wall clock, which may be set: a leader whose clock went back may wait for
+# its next batch to be filled until the clock is there again, and append nothing.
+BY_THE_WALL: Final = tuple(
+    Known(
+        invariant,
+        told,
+        "docs/kafka.md, timers of the wall clock",
+        frozenset({"clock-rate", "clock-jump", "clock-strobe"}),
+        red=is_red,
+    )
+    for invariant, told, is_red in (
+        ("L9", ", which is to be after ", False),
+        ("L2", " leads and makes no progress: ", True),
+    )
 )
 
 
@@ -257,7 +265,7 @@ def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
     """Tell what nodes of some releases are known to do."""
     lines = {release.line for release in releases}
     oldest, newest = min(lines), max(lines)
-    found = [*KNOWN, BY_THE_WALL, *ENDS]
+    found = [*KNOWN, *BY_THE_WALL, *ENDS]
     found += [each for line, known in BEFORE if oldest < line for each in known]
     found += [each for line, known in SINCE if newest >= line for each in known]
     found += [each for line, known in UNTIL if oldest <= line for each in known]

@@ -175,3 +175,13 @@ def test_findings_are_known_by_what_is_told_of_them(
     found = [k for k in known_of([Release(version)]) if k.covers(Anomaly(invariant, message))]
     assert bool(found) is known
     assert any(each.red for each in found) is red
+
+
+def test_a_leader_that_stands_still_is_known_after_faults_of_its_clock_alone() -> None:
+    still = Anomaly(
+        "L2", "20021 ms after the last fault was healed n2 leads and makes no progress: x"
+    )
+    (known,) = [each for each in known_of([Release("4.3.1")]) if each.covers(still)]
+    assert known.red, "nothing is written for as long as the clock went back"
+    assert known.applies({"kill", "clock-strobe"})
+    assert not known.applies({"kill"})

@@ -7,7 +7,6 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
-import java.util.function.Function;
 
 import org.apache.kafka.common.DirectoryId;
 import org.apache.kafka.common.Uuid;
@@ -93,12 +92,18 @@ final class SimMemory {
         map(scram, "credentials").forEach((key, value) ->
             known.put(TraceInside.get(key, "mechanism") + " " + TraceInside.get(key, "username"), true));
         found.compare("credential", known, users);
-        indexes();
+        long next = image.producerIds().nextProducerId();
+        if (next >= 0) {
+            Object block = TraceInside.call(TraceInside.get(producerIds, "nextProducerBlock"), "get");
+            found.compare("producer ids", Map.of("next", TraceInside.call(block, "firstProducerId")), Map.of("next", next));
+        }
+        ofPartitions();
+        ofOthers();
         return found.taken();
     }
 
-    /** Tell how indexes differ from what they are of. */
-    private void indexes() {
+    /** Tell how indexes of topics and partitions differ from what these say. */
+    private void ofPartitions() {
         Map<String, Uuid> names = new TreeMap<>();
         Map<String, Set<String>> isrs = new TreeMap<>();
         Map<String, Set<String>> elrs = new TreeMap<>();
@@ -142,6 +147,10 @@ final class SimMemory {
             SimDifferences.mapped(map(replication, "reassigningTopics"), each -> numbers((int[]) each)), reassigning);
         found.compare("imbalancedPartitions of", Map.of("all", named(TraceInside.get(replication, "imbalancedPartitions"))),
             Map.of("all", imbalanced));
+    }
+
+    /** Tell how indexes of brokers, settings and ACLs differ from what these say. */
+    private void ofOthers() {
         Map<String, Object> homes = new TreeMap<>();
         this.<Integer, BrokerRegistration>map(cluster, "brokerRegistrations").forEach((id, broker) ->
             broker.directories().forEach(directory -> homes.put(directory.toString(), id)));
