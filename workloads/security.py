@@ -1,7 +1,7 @@
-"""``security``: who may do what, and how much, is changed: ACLs, quotas, passwords and tokens.
+"""``security``: clients change ACLs, quotas, passwords (SCRAM) and delegation tokens.
 
-Nobody reads. What became of it is seen in the committed log, and in the images and snapshots that
-nodes make of it (C8), in what controllers keep in memory (C16), and by each token's life (C11).
+Clients read nothing. Checkers judge the committed log, the images and snapshots that nodes make of
+it (C8), the memory of controllers (C16), and that no token comes back (C11).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ SETTINGS: Final = {
 
 @workloads.register("security", WorkloadTraits(settings=SETTINGS, systems=frozenset({"kafka"})))
 def security(spec: RunSpec) -> Workload:
-    """Change ACLs, quotas, passwords and tokens; all nodes come to know the same of them."""
+    """Change ACLs, quotas, passwords and tokens; all nodes must end with the same ones."""
     del spec
 
     def client(system: System) -> Client:

@@ -1,4 +1,4 @@
-"""Judges what else stands beside an image: a controller's memory, C16, and deltas, C9.
+"""Judges what must equal a node's image: the controller's memory (C16) and the deltas (C9).
 
 Apache Kafka's controllers keep a state of their own beside the image that brokers and snapshots are
 made of, and indexes of it; a broker's parts follow the deltas between images. Both compare
@@ -27,8 +27,8 @@ class TrueMemory(Invariant):
         name,
         title="a controller's memory equals its image",
         promise=(
-            "What a controller keeps in memory is what its records add up to, and so is each index"
-            " of it: of the partitions that a broker has in sync, of those on a disk, and so on."
+            "A controller's memory equals the state that its records add up to. Each of its "
+            "indexes lists exactly what that state holds, for example the partitions on a disk."
         ),
         why=(
             "A controller decides by its memory. If an index names a partition that is gone, the "
@@ -51,7 +51,7 @@ class TrueMemory(Invariant):
 
 
 class TrueDeltas(Invariant):
-    """C9: who follows deltas has what the image has that is published with the last of them."""
+    """C9: the deltas that a node publishes add up to the image that it publishes with them."""
 
     name: ClassVar[str] = C9.name
     meaning: ClassVar[Meaning] = C9

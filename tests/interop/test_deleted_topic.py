@@ -20,7 +20,16 @@ from harness.systems.kafka.distribution import KafkaDist
 from harness.systems.kafka.releases import DEFAULT, KNOWN
 from node.log.disk import FileDisk
 from node.log.meta_properties import load_meta_properties, random_id, write_meta_properties
-from tests.support.live.brokers import CONTROLLER, kill, records, start, stop, until, with_brokers
+from tests.support.live.brokers import (
+    CONTROLLER,
+    kill,
+    records,
+    reigns,
+    start,
+    stop,
+    until,
+    with_brokers,
+)
 from tests.support.live.scene import LiveScene, play
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -40,11 +49,6 @@ def format_disk(first: Path, second: Path) -> None:
     assert meta is not None
     another = replace(meta, directory_id=random_id(Random(1)))
     write_meta_properties(FileDisk(), second, another)
-
-
-def reigns(scene: LiveScene) -> int:
-    """Count the leaders that the log has seen."""
-    return len(records(scene, "LeaderChange"))
 
 
 def placed(scene: LiveScene) -> int:

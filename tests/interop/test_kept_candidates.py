@@ -16,7 +16,14 @@ from harness.kafka.route import Route, deadline_s
 from harness.kafka.topics import create_by_hand
 from harness.systems.kafka.distribution import KafkaDist
 from harness.systems.kafka.releases import DEFAULT, KNOWN
-from tests.support.live.brokers import CONTROLLER, is_fenced, records, until, with_brokers
+from tests.support.live.brokers import (
+    CONTROLLER,
+    is_fenced,
+    records,
+    reigns,
+    until,
+    with_brokers,
+)
 from tests.support.live.scene import LiveScene, play
 from workloads.elr import set_minimum
 
@@ -32,11 +39,6 @@ def registrations(scene: LiveScene) -> int:
     """Count how often that broker has been registered."""
     registered = records(scene, "RegisterBrokerRecord")
     return sum(each["broker_id"] == DYING_ID for each in registered)
-
-
-def reigns(scene: LiveScene) -> int:
-    """Count the leaders that the log has seen."""
-    return len(records(scene, "LeaderChange"))
 
 
 @pytest.mark.parametrize("release", [DEFAULT, KNOWN[-1]])

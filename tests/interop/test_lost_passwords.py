@@ -24,7 +24,7 @@ from harness.systems.kafka.distribution import KafkaDist
 from harness.systems.kafka.releases import DEFAULT, KNOWN
 from tests.support.live.brokers import (
     CONTROLLER,
-    records,
+    reigns,
     servers,
     start,
     stop,
@@ -155,7 +155,7 @@ def test_the_snapshot_of_a_restarted_controller_has_no_user_any_more(
         assert snapshots(scene)[0] == set()
         await scene.system._stop(CONTROLLER)
         await scene.system._launch(CONTROLLER)
-        await until(lambda: len(records(scene, "LeaderChange")) > 2)
+        await until(lambda: reigns(scene) > 2)
         told = await asyncio.to_thread(take_password, server, "u1")
         assert "delete a user credential that does not exist" in str(told)
 

@@ -43,6 +43,11 @@ def records(scene: LiveScene, kind: str) -> list[dict[str, Any]]:
     return [dict(r["fields"]) for batch in batches for r in batch.records if r["type"] == kind]
 
 
+def reigns(scene: LiveScene) -> int:
+    """Count the leaders that the log has seen."""
+    return len(records(scene, "LeaderChange"))
+
+
 def servers(scene: LiveScene, *nodes: str) -> dict[str, str]:
     """Where clients find brokers: host and port by name."""
     places = scene.system.cluster().addresses
