@@ -20,7 +20,8 @@ CRASH = Meaning(
     "crash",
     promise=(
         "No node prints signs of a crash: a traceback, a fatal error, an illegal state, a failed "
-        "assertion, that memory ran out, or an exception that its controller has no answer for."
+        "assertion, that memory ran out, an exception that its controller has no answer for, or "
+        "that it throws a part of its log away."
     ),
     why=(
         "A node stops by itself when it finds its own state to be impossible. Each such line is a "
@@ -59,6 +60,7 @@ SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     ("internal error", re.compile(r"\btreated as UnknownServerException\b")),
     ("killed by the kernel", re.compile(r"\bKilled process \d+")),
+    ("deleted records", re.compile(r"\bDeleting the corrupt segment\b")),
 )
 
 

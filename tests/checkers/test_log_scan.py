@@ -77,6 +77,7 @@ def test_what_a_jvm_logs_is_told_with_the_exception_below_it() -> None:
         ("Segmentation fault (core dumped)", "segmentation fault"),
         ("ERROR x: event failed with Y (treated as UnknownServerException)", "internal error"),
         ("kernel: Killed process 123 (python)", "killed by the kernel"),
+        ("WARN Found invalid offset. Deleting the corrupt segment and more", "deleted records"),
     ],
 )
 def test_signs_of_a_crash(line: str, kind: str) -> None:

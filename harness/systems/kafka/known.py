@@ -210,7 +210,7 @@ GHOST: Final = Known(
     red=True,
 )
 
-# Exceptions that end a controller: the run is invalid, and the reader knows the story at once.
+# What a node prints of its own mistakes: the run is invalid, and the reader knows the story at once.
 ENDS: Final = (
     Known(
         "crash",
@@ -222,6 +222,12 @@ ENDS: Final = (
         "crash",
         "existed in isrMembers, but not in the topics map",
         "docs/findings.md, a deleted topic ends each controller",
+        red=True,
+    ),
+    Known(
+        "crash",
+        "Deleting the corrupt segment",
+        "docs/findings.md, an error while a log is recovered",
         red=True,
     ),
     *(
