@@ -43,6 +43,7 @@ _EIO = (
     "java.io.SyncFailedException: sync failed",
     "No readable meta.properties files found",
 )
+_DISK_ERRORS = (errno.ENOSPC, errno.EIO)
 # What Kafka says when it must not start: its log begins above 0, and there is no snapshot.
 _NO_SNAPSHOT = "Inconsistent snapshot state"
 _CHAINED = ("The above exception was", "During handling of the above")
@@ -104,12 +105,23 @@ def log_scan(run: RunData) -> CheckResult:
 
 
 def _refused(run: RunData) -> dict[str, list[int]]:
-    """Tell which errors the disks of nodes gave because of a fault: errno by node."""
-    found: dict[str, list[int]] = {}
+    """Tell which errors the disks of nodes gave because of a fault: errno by node.
+
+    A fault that was being installed when the run ended may have given any of them to any node.
+    """
+    maybe = _DISK_ERRORS if _is_installing(run) else ()
+    found = {node: list(maybe) for node in run.output or {}}
     for seen in _evidence(run, "disk"):
         if isinstance(seen.get("errno"), int):
             found.setdefault(seen["node"], []).append(seen["errno"])
     return found
+
+
+def _is_installing(run: RunData) -> bool:
+    """Tell whether the run ended, as at a violation, before a fault had its evidence."""
+    values = [op.value for op in run.history.nemesis() if op.f == "inject"]
+    begun = [each["id"] for each in values if isinstance(each, Mapping) and "id" in each]
+    return any(begun.count(each) == 1 for each in begun)
 
 
 def _without_snapshots(run: RunData) -> frozenset[str]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from checkers.invariants.membership import voters_of
 from checkers.replay.invariant import FinalLogs, Invariant
-from checkers.replay.trace import Event, label
+from checkers.replay.trace import Event, ReplicaId, label
 from checkers.replay.voter_sets import VoterKey
 from checkers.replay.world import Batch, Replica, World, stored
 from harness.contracts.meaning import Meaning
@@ -318,6 +318,9 @@ class MonotonicHighWatermark(Invariant):
                 )
 
 
+FOUND: Final = ", and has not flushed what it found when it started"
+
+
 class DurableBeforeFetch(Invariant):
     """S16: a voter fetches at an offset only when all below it is on its disk.
 
@@ -339,11 +342,21 @@ class DurableBeforeFetch(Invariant):
         ),
         source="KIP-595 (Fetch); KAFKA-10533",
     )
-    listens: ClassVar[tuple[str, ...]] = ("fetch_tx",)
+    listens: ClassVar[tuple[str, ...]] = ("start", "trunc", "fetch_tx")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: dict[ReplicaId, int] = {}  # what is left of it: the end of the log at a start
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Compare the fetch offset with what was flushed."""
         replica = world.here
+        if event["t"] == "start":
+            self._found[replica.id] = event["leo"]
+            return ()
+        if event["t"] == "trunc":
+            self._found[replica.id] = min(self._found.get(replica.id, 0), event["to"])
+            return ()
         if not replica.known or event["node"] not in replica.sets.nodes:
             return ()
         self.checked += 1
@@ -353,7 +366,8 @@ class DurableBeforeFetch(Invariant):
         return [
             self._anomaly(
                 f"{replica.id} fetched at offset {event['off']} with only {flushed}"
-                f" on its disk ({label(event)})",
+                f" on its disk ({label(event)})"
+                f"{FOUND if event['off'] <= self._found.get(replica.id, 0) else ''}",
                 event,
                 offset=event["off"],
                 flushed=flushed,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from checkers.consensus import consensus
+from checkers.invariants.commits import FOUND
 from checkers.monitor.catalogue import INVARIANTS, invariants_for, names_of
 from checkers.monitor.monitor import KEPT_PER_INVARIANT_MAX, Monitor
 from checkers.replay.world import stored
@@ -500,6 +501,21 @@ def test_a_broken_promise_is_called_by_its_name(name: str, change: Callable[[Tra
 
 def test_every_invariant_has_a_trace_that_breaks_it() -> None:
     assert {name for name, _ in BREAKS} == NAMES - {OF_KAFKA}, "see invariants/test_spinning.py"
+
+
+@pytest.mark.parametrize(("appends", "told"), [(0, True), (1, False)])
+def test_a_fetch_of_what_a_start_found_says_so(appends: int, *, told: bool) -> None:
+    """A process of before has written it and died before its fsync; what came since is no find."""
+    trace = one_leader()
+    trace.store(2, trace.append(1))
+    end = trace.disks[2].end
+    trace.start(2, flushed=end - 1)
+    for _ in range(appends):
+        trace.store(2, trace.append(1))
+    trace.fetch(2, 1)
+    result = consensus(trace.run())
+    broken = [each.message for each in result.anomalies if each.invariant == "S16"]
+    assert [each.endswith(FOUND) for each in broken] == [told]
 
 
 def test_two_leaders_are_told_with_epoch_nodes_and_events() -> None:

@@ -155,6 +155,15 @@ def test_a_node_may_die_of_the_disk_error_that_a_fault_gave_it(
         assert result.valid is (valid or Valid.INVALID)
 
 
+@pytest.mark.parametrize(("ops", "valid"), [(1, Valid.VALID), (2, Valid.INVALID)])
+def test_a_fault_that_is_being_installed_has_no_evidence_yet(ops: int, valid: Valid) -> None:
+    """A simulation stops at its first violation, which may come before the fault was seen."""
+    history = [Op(n, n, "nemesis", "info", "inject", {"id": 3}) for n in range(ops)]
+    output = {"n2": tuple(JAVA.splitlines())}
+    run = RunData(RunSpec(seed=1), History(history), output=output)
+    assert log_scan(run).valid is valid
+
+
 @pytest.mark.parametrize(
     "raised",
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from checkers.invariants.commits import FOUND
 from harness.systems.kafka.releases import (
     CLAIMS_CAUGHT_UP_SINCE,
     CLEARS_ELIGIBLE_UNTIL,
@@ -44,6 +45,7 @@ KNOWN: Final = (
             (", and those of ", True),
         )
     ),
+    Known("S16", FOUND, "docs/findings.md, a restarted voter counts", red=True),
     Known("C2", "shutting down, leads or is new", "docs/kafka.md, a broker that comes back"),
 )
 
@@ -210,7 +212,7 @@ GHOST: Final = Known(
     red=True,
 )
 
-# What a node prints of its own mistakes: the run is invalid, and the reader knows the story at once.
+# What a node prints of its mistakes: the run is invalid, and the reader knows the story at once.
 ENDS: Final = (
     Known(
         "crash",

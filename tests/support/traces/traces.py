@@ -124,13 +124,13 @@ class Trace:
         self.events[f"n{node}"].append(event)
         return event
 
-    def start(self, *nodes: int) -> None:
-        """Processes start (again); a crash keeps what was appended."""
+    def start(self, *nodes: int, flushed: int | None = None) -> None:
+        """Processes start (again); a crash keeps what was appended, flushed or not."""
         for node in nodes or self.disks:
             disk = self.disks[node]
             self._incs += 1
             disk.inc, disk.seq, disk.hwm = 1_000 + self._incs, 0, 0
-            disk.flushed = disk.end
+            disk.flushed = disk.end if flushed is None else flushed
             disk.applied, disk.active = max(disk.snapshots, default=0), False
             self.emit(
                 node,
