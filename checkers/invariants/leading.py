@@ -15,6 +15,8 @@ from checkers.replay.world import Replica, World
 from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
+ALONE: Final = " as the only voter"
+
 
 class LeaderCompleteness(Invariant):
     """S11: the winner of an epoch has all that leaders of earlier epochs have committed.
@@ -52,7 +54,8 @@ class LeaderCompleteness(Invariant):
                 continue
             has = "nothing there" if own is None else f"{own} there"
             yield self._anomaly(
-                f"{replica.id} won epoch {event['ep']} ({label(event)}) without the committed"
+                f"{replica.id} won epoch {event['ep']}{ALONE if len(event['voters']) == 1 else ''}"
+                f" ({label(event)}) without the committed"
                 f" {batch} ({label(by)}); it has {has}",
                 by,
                 event,

@@ -11,6 +11,7 @@ import pytest
 
 from checkers.consensus import consensus
 from checkers.invariants.commits import FOUND
+from checkers.invariants.leading import ALONE
 from checkers.monitor.catalogue import INVARIANTS, invariants_for, names_of
 from checkers.monitor.monitor import KEPT_PER_INVARIANT_MAX, Monitor
 from checkers.replay.world import stored
@@ -85,6 +86,19 @@ def test_single_voter_commits_alone() -> None:
     trace.commit(1)
     trace.write(1, "r0", 1)
     assert consensus(trace.run()).valid is Valid.VALID
+
+
+def test_a_single_voter_that_lost_what_it_committed_is_called_the_only_one() -> None:
+    trace = Trace(1)
+    trace.start()
+    trace.elect(1, 1)
+    trace.commit(1)
+    trace.write(1, "r0", 1)
+    trace.disks[1].log.pop()
+    trace.start(1)
+    trace.elect(1, 2)
+    (lost,) = [a.message for a in consensus(trace.run()).anomalies if a.invariant == "S11"]
+    assert ALONE in lost
 
 
 def test_statement_of_each_invariant_is_in_its_docstring() -> None:

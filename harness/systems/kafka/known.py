@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from checkers.invariants.commits import FOUND
+from checkers.invariants.leading import ALONE
 from harness.systems.kafka.releases import (
     CLAIMS_CAUGHT_UP_SINCE,
     CLEARS_ELIGIBLE_UNTIL,
@@ -32,6 +33,7 @@ KNOWN: Final = (
     Known("L12", "sent the same Fetch of epoch", "docs/kafka.md, a Fetch without end"),
     Known("L12", "without a pause as unattached", "docs/kafka.md, a Fetch without end"),
     Known("S13", " of 1 voters holding those", "docs/findings.md, a quorum of one"),
+    Known("S11", ALONE, "docs/findings.md, a quorum of one", red=True),
     # It does not fsync a cut, so that a loss of power may take it back.
     *(
         Known(told, ", which it had cut", "docs/findings.md, a cut that a power failure takes back")

@@ -12,7 +12,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Self
 
@@ -67,7 +67,6 @@ class Folders:
     def __init__(self) -> None:
         self._root: Path | None = None
         self._lock = -1
-        self._users: dict[str, Callable[[], None]] = {}  # by node: lets go of its files
 
     def of(self, node: str) -> Path:
         """Give the folder of a node, as ``log.dirs`` names it; raises OSError."""
@@ -80,21 +79,10 @@ class Folders:
         folder.mkdir(exist_ok=True)
         return folder
 
-    def use(self, node: str, let_go: Callable[[], None]) -> None:
-        """Begin to use the files of a node; who did so before, and was killed, lets go of them."""
-        self._let_go(node)
-        self._users[node] = let_go
-
-    def _let_go(self, node: str) -> None:
-        if (let_go := self._users.pop(node, None)) is not None:
-            let_go()
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for node in list(self._users):
-            self._let_go(node)
         if self._root is not None:
             shutil.rmtree(self._root)
             os.close(self._lock)

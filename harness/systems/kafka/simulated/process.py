@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, cast
 
 from harness.systems.kafka.simulated.disk import PartitionDisk, java_disk
 from harness.systems.kafka.simulated.folders import Folders
+from harness.systems.kafka.simulated.held import Held
 from harness.systems.kafka.simulated.jvm import Loaded
 from harness.systems.kafka.simulated.packed import (
     KEY_BITS,
@@ -99,7 +100,8 @@ class Stack:
 
     ``kind`` is Java's name of the state machines that ``make`` makes; ``controllers`` are the ids
     of all controllers. A new cluster is formatted with ``features``. Where there are
-    ``folders``, nodes have Kafka's own log in them, and not on their simulated disks.
+    ``folders``, nodes have Kafka's own log in them, and not on their simulated disks. ``held``
+    knows what their processes hold in the JVM.
     """
 
     release: Loaded
@@ -107,6 +109,7 @@ class Stack:
     make: Callable[[KafkaProcess], StateMachine]
     controllers: Sequence[int]
     features: Mapping[str, int]
+    held: Held
     folders: Folders | None = None
 
 
@@ -159,8 +162,7 @@ class KafkaProcess:
         )
         self._java: Any = stack.release.replica(settings, identity, java_disk(self._disk))
         self._fatal = on_fatal
-        if stack.folders is not None:
-            stack.folders.use(f"n{config.node_id}", self._let_go)
+        stack.held.begin(f"n{config.node_id}", self._let_go)
         self._loop = asyncio.get_running_loop()
         timeout_ms = int(settings.get("controller.quorum.request.timeout.ms", 2000))
         network = cast("VirtualNetwork", world.network)
@@ -218,7 +220,7 @@ class KafkaProcess:
         self._peers.close()
 
     def _let_go(self) -> None:
-        """Close the files that the process has open in the JVM; it writes no more."""
+        """Let go of what the process has in the JVM, and close its files; it writes no more."""
         self._is_over = True
         if self._java is not None:
             self._java.close()

@@ -20,6 +20,7 @@ from harness.systems.kafka.releases import (
 )
 from harness.systems.kafka.simulated.controllers import Controllers
 from harness.systems.kafka.simulated.folders import Folders, is_real
+from harness.systems.kafka.simulated.held import Held
 from harness.systems.kafka.simulated.jvm import loaded
 from harness.systems.kafka.simulated.mounted import MountedDisk
 from harness.systems.kafka.simulated.process import KafkaProcess, Stack
@@ -77,11 +78,10 @@ KNOWN: Final = (
 def kafka_site(environment: Sim, spec: RunSpec) -> Site:
     """The hosts of a simulation, with Kafka's nodes on them."""
     environment.fabric.default = _link
-    if not is_real(spec.settings):
-        return VirtualSite(environment, partial(_program, spec, None))
-    folders = environment.held.enter_context(Folders())
-    site = VirtualSite(environment, partial(_program, spec, folders))
-    return _Mounted(site, folders)
+    enter = environment.held.enter_context
+    folders = enter(Folders()) if is_real(spec.settings) else None
+    site = VirtualSite(environment, partial(_program, spec, enter(Held()), folders))
+    return site if folders is None else _Mounted(site, folders)
 
 
 class _Mounted:
@@ -102,7 +102,9 @@ class _Mounted:
         return MountedDisk(self._site.disk(node), at, partition_dir(self._folders.of(node)))
 
 
-def _program(spec: RunSpec, folders: Folders | None, settings: Mapping[str, str]) -> Program:
+def _program(
+    spec: RunSpec, held: Held, folders: Folders | None, settings: Mapping[str, str]
+) -> Program:
     """Make what a host runs; raises EnvError when Kafka cannot run here."""
     config = parse({key: settings[key] for key in KNOWN if key in settings})
     if f"n{config.node_id}" in nodes_of_ours(spec.settings):
@@ -115,7 +117,7 @@ def _program(spec: RunSpec, folders: Folders | None, settings: Mapping[str, str]
     machine = Registers if is_alone else partial(Controllers, is_shown=not is_mixed)
     kind = Registers.kind if is_alone else Controllers.kind
     controllers, features = range(1, spec.voters + 1), default_features(metadata_version(spec))
-    stack = Stack(loaded(release), kind, machine, controllers, features, folders)
+    stack = Stack(loaded(release), kind, machine, controllers, features, held, folders)
     begin = partial(KafkaProcess, stack, config, known, seed)
     return Program(config.node_id, settings.get(FSYNC_SETTING) != "false", begin)
 

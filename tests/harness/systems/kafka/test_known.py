@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from checkers.invariants.commits import FOUND
 from checkers.invariants.disks import EMPTY
 from checkers.invariants.eligible import SWITCHED_OFF
 from checkers.invariants.images import BY_ELIGIBLE, BY_ORPHANS, BY_PASSWORDS
-from checkers.invariants.leading import NONE_OF_ITS_OWN
+from checkers.invariants.leading import ALONE, NONE_OF_ITS_OWN
 from checkers.invariants.metadata_log import SAME_INCARNATION
 from harness.systems.kafka.known import known_of
 from harness.systems.kafka.releases import Release
@@ -64,6 +65,22 @@ def test_an_exception_that_ends_a_controller_is_known_and_stays_red() -> None:
         False,
     ]
     assert not any(each.excuses(a) for each in known for a in (removed, forgot))
+
+
+def test_what_a_quorum_of_one_or_a_restarted_voter_lost_is_known_and_stays_red() -> None:
+    lost = "without the committed offsets 82-82 of epoch 40"
+    told = [
+        Anomaly("S11", f"n1 won epoch 41{ALONE} (n1 seq 18) {lost}"),
+        Anomaly("S16", f"n1 fetched at offset 127 with only 126 on its disk (n1 seq 27){FOUND}"),
+    ]
+    known = known_of([Release("4.3.1")])
+    assert all(any(each.covers(a) for each in known) for a in told)
+    assert not any(each.excuses(a) for each in known for a in told)
+    others = [
+        Anomaly("S11", f"n1 won epoch 41 (n1 seq 18) {lost}"),
+        Anomaly("S16", "n1 fetched at offset 127 with only 126 on its disk (n1 seq 27)"),
+    ]
+    assert not any(each.covers(a) for each in known for a in others)
 
 
 def test_a_missed_change_of_the_voters_is_known_until_somebody_is_elected_by_it() -> None:

@@ -51,16 +51,6 @@ def test_a_simulation_without_them_makes_none(temporary: Path) -> None:
         assert not list(temporary.iterdir())
 
 
-def test_who_was_killed_lets_go_before_the_next_process_begins() -> None:
-    told: list[str] = []
-    with Folders() as folders:
-        folders.use("n1", lambda: told.append("first"))
-        folders.use("n2", lambda: told.append("other"))
-        folders.use("n1", lambda: told.append("second"))
-        assert told == ["first"]
-    assert sorted(told) == ["first", "other", "second"]
-
-
 def test_the_next_simulation_removes_what_a_killed_one_left(temporary: Path) -> None:
     child = subprocess.Popen(
         [sys.executable, "-c", KILLED],
