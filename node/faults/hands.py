@@ -92,9 +92,9 @@ class Hands:
 
     # ---- while it is down
 
-    def crash(self, seed: int) -> dict[str, Any]:
+    def crash(self, seed: int, *, clean: bool = False) -> dict[str, Any]:
         """Lose what is not durable, or some of it; keys as of ``Power``, without ``torn_write``."""
-        lost = self._change(lambda disk: disk.crash(Random(seed)))[0]
+        lost = self._change(lambda disk: disk.crash(None if clean else Random(seed)))[0]
         sizes = {path.name: size for path, size in lost.items()}
         return {"lost_bytes": sum(sizes.values()), "lost": sizes}
 

@@ -309,6 +309,7 @@ def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -
         ("failed-disk", "crash"),
         ("lost-passwords", "C8"),
         ("renewed-token", "C11"),
+        ("unknown-leader", "crash"),
     ],
 )
 @pytest.mark.parametrize("release", [DEFAULT, pytest.param(NEWEST, marks=pytest.mark.long)])

@@ -35,7 +35,7 @@ class NodePower:
         node: str,
         *,
         mid_write: bool,
-        clean: bool = False,  # noqa: ARG002 - as it is here in any case
+        clean: bool = False,
     ) -> Mapping[str, Any]:
         """See ``PowerOrders``; a host that writes nothing for a while loses it all the same."""
         rng = self._chance()
@@ -53,7 +53,7 @@ class NodePower:
         await self._processes.cut(node)
         if mid_write:
             await self._disks.order(node, power_in=0, torn=0.0)
-        lost = await self._disks.damage(node, "crash", seed=rng.getrandbits(SEED_BITS))
+        lost = await self._disks.damage(node, "crash", seed=rng.getrandbits(SEED_BITS), clean=clean)
         return {**lost, "torn_write": torn}
 
     def _chance(self) -> Random:

@@ -86,16 +86,11 @@ STANDS_AGAIN: Final = Known(
 # Kafka's timers go by the wall clock, which may be set: a leader whose clock went back may wait for
 # its next batch to be filled until the clock is there again, and append nothing.
 BY_THE_WALL: Final = tuple(
-    Known(
-        invariant,
-        told,
-        "docs/kafka.md, timers of the wall clock",
-        frozenset({"clock-rate", "clock-jump", "clock-strobe"}),
-        red=is_red,
-    )
-    for invariant, told, is_red in (
-        ("L9", ", which is to be after ", False),
-        ("L2", " leads and makes no progress: ", True),
+    Known(invariant, told, finding, frozenset({"clock-rate", "clock-jump", "clock-strobe"}), is_red)
+    for invariant, told, finding, is_red in (
+        ("L9", ", which is to be after ", "docs/kafka.md, timers of the wall clock", False),
+        ("L2", " leads and makes no progress: ", "docs/kafka.md, timers of the wall clock", True),
+        ("L4", ", though no majority of the ", "docs/findings.md, a leader whose clock went", True),
     )
 )
 
@@ -226,6 +221,12 @@ ENDS: Final = (
         "crash",
         "existed in isrMembers, but not in the topics map",
         "docs/findings.md, a deleted topic ends each controller",
+        red=True,
+    ),
+    Known(
+        "crash",
+        "Expected to be Follower, but the current state is UnattachedState",
+        "docs/findings.md, a node that knows its leader but not where it is",
         red=True,
     ),
     Known(

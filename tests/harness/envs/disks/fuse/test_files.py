@@ -78,10 +78,10 @@ class Mounted:
         self.server.kill()
         self.server.wait()
 
-    def lose_power(self, seed: int = 1) -> dict[str, int]:
+    def lose_power(self, seed: int = 1, *, clean: bool = False) -> dict[str, int]:
         """What of the files is lost, by name."""
         self.unmount()
-        lost: dict[str, int] = Hands(self.folder).crash(seed)["lost"]
+        lost: dict[str, int] = Hands(self.folder).crash(seed, clean=clean)["lost"]
         return lost
 
     def worst(self) -> dict[str, bytes]:
@@ -215,6 +215,18 @@ def test_a_power_failure_takes_what_was_not_fsynced_and_nothing_else(tmp_path: P
     assert files.get("old", files.get("new")) == b"kept"
     assert set(lost) <= {"log", "new", "forgotten"}
     assert (mounted.faults / "journal").stat().st_size == 0, "what is there now is durable"
+
+
+@mounts
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_clean_power_failure_takes_all_that_was_not_fsynced(tmp_path: Path, seed: int) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/old").write_bytes(b"kept")
+    mounted = Mounted(tmp_path)
+    mounted.run(WRITES)
+    worst = mounted.worst()
+    mounted.lose_power(seed, clean=True)
+    assert mounted.files() == worst == {"log": b"durable", "old": b"kept"}
 
 
 @mounts
