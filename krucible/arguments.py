@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -95,12 +96,17 @@ KafkaHome = Annotated[
 DEFAULT_STORE = "store"
 
 
+def split(values: Sequence[str] | None) -> tuple[str, ...]:
+    """The names in a repeatable option, each of whose values may have several by comma."""
+    return tuple(name.strip() for each in values or () for name in each.split(",") if name.strip())
+
+
 def parse_nemeses(text: str | None, system: Any) -> tuple[str, ...]:
     """The names in ``--nemesis``; raises UsageError."""
     if text is None:
         breakable = any(issubclass(system, ability) for ability in (Kill, Pause, Roles))
         return (ALL if breakable else NONE,)
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    names = split([text])
     if not names:
         raise UsageError(f"--nemesis {text!r}: want names or families by comma, or all, or none")
     return names

@@ -30,6 +30,7 @@ TRIES = 2_000
 LUCKS = 3  # draws of luck that fewer faults are tried with, in each of the rounds
 LUCKS_AT_LAST = 12  # when nothing else makes it any smaller
 AHEAD = 8  # tries that are planned at once; what fails before changes the plan
+CRASH = "crash"  # the invariant that a node breaks that prints signs of a crash
 PAIRED_MAX = 14  # faults of which pairs are left out
 
 
@@ -41,6 +42,7 @@ class Failure:
     ops: int  # issued in the main phase
     idle: frozenset[int] = frozenset()  # ids of faults that did nothing before it was broken
     struck: Mapping[int, Struck] = field(default_factory=dict)  # those with a trigger, by id
+    crashes: frozenset[str] = frozenset()  # what nodes printed when they crashed, without numbers
 
     @property
     def invariants(self) -> frozenset[str]:
@@ -106,6 +108,8 @@ def shrink(
 ) -> Shrunk | Failure | None:
     """The smallest candidate found that breaks the same invariant as ``start``.
 
+    Of a crash what was printed is the same, too, but for numbers and what is in brackets.
+
     Args:
         start: What failed.
         run: Says of candidates whether they fail.
@@ -129,7 +133,7 @@ def shrink(
     invariant = invariant or original.found[0][0]
     if invariant not in original.invariants:
         return original
-    search = _Search(run, invariant, budget, now_s, began_s, tell, halt)
+    search = _Search(run, _Aim(invariant, original), budget, now_s, began_s, tell, halt)
     aimed = _aimed(tried, invariant)
     if tried != aimed and (again := search.once(aimed, original)) is not None:
         tried, original = aimed, again
@@ -155,6 +159,21 @@ class _SpentError(Exception):
     """The budget is spent, or the search was halted."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Aim:
+    """What a smaller candidate must do: break an invariant as the first one did."""
+
+    invariant: str
+    original: Failure
+
+    def is_hit_by(self, failure: Failure | None) -> bool:
+        """Tell whether a candidate has; of crashes there are many."""
+        if failure is None or self.invariant not in failure.invariants:
+            return False
+        wanted = self.original.crashes if self.invariant == CRASH else frozenset()
+        return not wanted or bool(wanted & failure.crashes)
+
+
 class _Search:
     """The best so far, and what was tried."""
 
@@ -166,7 +185,7 @@ class _Search:
     def __init__(
         self,
         run: Runner,
-        invariant: str,
+        aim: _Aim,
         budget: Budget,
         now_s: Callable[[], float],
         began_s: float,
@@ -177,7 +196,8 @@ class _Search:
         self.spared = 0
         self.halted = False
         self._run = run
-        self._invariant = invariant
+        self._aim = aim
+        self._invariant = aim.invariant
         self._budget = budget
         self._now_s = now_s
         self._end_s = began_s + budget.seconds
@@ -238,8 +258,7 @@ class _Search:
         (failure,) = self._run([candidate])
         self.tries += 1
         self._tell(Step("check", self.tries, candidate, failure or before, better=False))
-        still = failure is not None and self._invariant in failure.invariants
-        return failure if still else None
+        return failure if self._aim.is_hit_by(failure) else None
 
     def to_the_end(self) -> None:
         """Pass after pass until a whole round changes nothing; raises _SpentError."""
@@ -444,7 +463,7 @@ class _Search:
                 self._seen[key] = next(results)
                 self.tries += 1
             failure = self._seen[key]
-            better = failure is not None and self._invariant in failure.invariants
+            better = self._aim.is_hit_by(failure)
             if better and failure is not None:
                 self.best, self.failure = candidate, failure
             self._tell(Step(self._doing, self.tries, self.best, self.failure, better))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from harness.history.ops import History
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import OPTIONS, SimRun, save, simulate
 from harness.shrink.moves import Candidate, Struck
-from harness.shrink.search import Failure, HaltedError
+from harness.shrink.search import CRASH, Failure, HaltedError
 from harness.shrink.story import story
 from harness.store.folder import Store
 from harness.store.origin import Origin
@@ -30,6 +31,8 @@ from harness.verdict import Anomaly, Valid
 
 EXACT = replace(OPTIONS, last_round_s=0.0)  # a candidate has the faults it has, and no others
 BRIEF = replace(EXACT, settle_s=0.0, heal_tries=1)
+_BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}|[(\[{][^()\[\]{}]*$")
+_NUMBER = re.compile(r"\d[\d.]*")
 HALT_POLL_S = 0.1
 STORY = "story.txt"  # in the run's folder
 
@@ -77,7 +80,16 @@ def failure_of(run: SimRun) -> Failure | None:
         issued(run.data.history, healed_ns),
         frozenset((*skipped, *never)),
         struck_at(run, began_ns),
+        frozenset(printed(a.message) for a in run.judgement.anomalies if a.invariant == CRASH),
     )
+
+
+def printed(message: str) -> str:
+    """Give what a node printed as it crashed, without numbers and without what is in brackets."""
+    text = message.partition(" in line ")[2].partition(": ")[2]
+    while (shorter := _BRACKETS.sub("", text)) != text:
+        text = shorter
+    return _NUMBER.sub("#", text)
 
 
 def struck_at(run: SimRun, began_ns: int) -> dict[int, Struck]:

@@ -17,7 +17,7 @@ from harness.processes.crew import Crew, Ended, Job, Said
 from harness.registry import mutant_names, released_bugs, unknown
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 from krucible import completion
-from krucible.arguments import DEFAULT_STORE
+from krucible.arguments import DEFAULT_STORE, split
 from krucible.completion import named
 from krucible.console import EXIT_INTERRUPTED, err, out, print_json, print_table
 from krucible.crews import Jobs, Master, crew
@@ -60,14 +60,14 @@ def add_to(app: typer.Typer) -> None:
 def zoo(  # noqa: PLR0913 - its options
     only: Annotated[
         list[str] | None,
-        named("Bug to hunt (default: all); repeatable.", completion.bugs),
+        named("Bugs to hunt, separated by commas (default: all); repeatable.", completion.bugs),
     ] = None,
     arm: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ARM",
             help="directed, exploratory, control (default: these), releases, or live-releases; "
-            "repeatable.",
+            "separated by commas; repeatable.",
         ),
     ] = None,
     budget: Annotated[
@@ -97,17 +97,17 @@ def zoo(  # noqa: PLR0913 - its options
     ] = False,
 ) -> int:
     """Run the arms; the exit code says whether the zoo is as it should be."""
-    arms = tuple(arm or USUAL)
+    arms, wanted = split(arm) or USUAL, split(only)
     for each in arms:
         if each not in ARMS:
             raise UsageError(unknown("arm", each, list(ARMS)))
     names = _names(arms)
-    for name in only or ():
+    for name in wanted:
         if name not in names:
             raise UsageError(
                 unknown("bug" if set(arms) <= set(OF_RELEASES) else "mutant", name, names)
             )
-    blanks = dict(_work(arms, only or (), budget, control_seeds, store))
+    blanks = dict(_work(arms, wanted, budget, control_seeds, store))
     found = _Found(blanks, json=json)
     try:
         with crew(jobs, master) as hunters:

@@ -29,7 +29,7 @@ from harness.shrink.beliefs import Beliefs
 from harness.shrink.moves import Candidate
 from harness.shrink.search import Budget, Failure, HaltedError, Runner, Shrunk, Step, shrink
 from harness.shrink.story import LINES_MAX, story
-from harness.shrink.tries import Pool
+from harness.shrink.tries import Pool, printed
 from harness.spec import RunSpec
 from harness.store.folder import Store
 from harness.store.reading import load_spec
@@ -239,6 +239,37 @@ def test_what_does_not_fail_or_fails_otherwise_is_not_shrunk() -> None:
     assert look(lambda _: None) is None
     other = Failure((("S9", 1.0),), 3)
     assert look(lambda _: other, "S1") == other
+
+
+@pytest.mark.parametrize(("invariant", "kept"), [("crash", {1, 2}), ("S1", {2})])
+def test_another_crash_is_another_failure(invariant: str, kept: set[int]) -> None:
+    """Faults 1 and 2 bring about one crash, fault 2 alone another one."""
+
+    def fails(tried: Candidate) -> Failure | None:
+        if 2 not in ids(tried):
+            return None
+        why = "a closed file" if 1 in ids(tried) else "no leader"
+        return Failure(((invariant, 0.5),), 0, crashes=frozenset({why}))
+
+    assert ids(run(fails).candidate) == kept
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        (
+            "n1 printed the sign of a crash, fatal error, in line 23: 4.84 CRITICAL no",
+            "# CRITICAL no",
+        ),
+        (
+            "n2 printed the sign of a crash, x, in line 7: no Optional[5] in Un(at=1, v=[1]) (a)",
+            "no Optional in Un ",
+        ),
+        ("n1 printed the sign of a crash, x, in line 1: was Follower(voters=[1,", "was Follower"),
+    ],
+)
+def test_a_crash_is_known_by_what_was_printed_without_numbers(said: str, left: str) -> None:
+    assert printed(said) == left
 
 
 def test_a_run_that_ends_with_its_violation_is_cut_first() -> None:

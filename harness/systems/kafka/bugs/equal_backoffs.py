@@ -23,4 +23,17 @@ BUG = ReleasedBug(
     },
     narrowed="three voters, lasting cuts and kills, and the shortest timers of the swarm: the "
     "backoff is at its maximum only after some ten elections in vain",
+    live={
+        "workload": "producer-ids",
+        "voters": 3,
+        "observers": 0,
+        "rate_hz": 5.0,
+        "time_limit_s": 60.0,
+        "pace": "lasting",
+        "nemeses": ("partition", "kill"),
+        "settings": {
+            "controller.quorum.election.timeout.ms": "300",
+            "controller.quorum.election.backoff.max.ms": "300",
+        },
+    },
 )

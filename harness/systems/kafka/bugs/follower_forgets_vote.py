@@ -9,5 +9,12 @@ BUG = ReleasedBug(
     affected="3.9.2",
     fixed="4.0.1",
     breaks=("S3",),
+    live={
+        "workload": "producer-ids",
+        "voters": 3,
+        "observers": 0,
+        "time_limit_s": 30.0,
+        "nemeses": ("partition", "kill"),
+    },
     known="docs/kafka.md, a follower before 4.0 forgets its vote",
 )
