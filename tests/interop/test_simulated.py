@@ -311,6 +311,7 @@ def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -
         ("renewed-token", "C11"),
         ("unknown-leader", "crash"),
         ("moved-voter", "L1"),
+        ("unknown-endpoints", "crash"),
     ],
 )
 @pytest.mark.parametrize("release", [DEFAULT, pytest.param(NEWEST, marks=pytest.mark.long)])

@@ -1,6 +1,6 @@
-"""``docs/findings.md``: who knows a leader, and not where it is, ends when it hears from it.
+"""``docs/findings.md``: who does not know where the leader is ends when it hears from it.
 
-A real controller and a real broker. Should a newer Apache Kafka do better, this fails, and the page
+Real controllers and a real broker. Should a newer Apache Kafka do better, this fails, and the page
 is to be changed.
 """
 
@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.contracts.hosts import Power
+from harness.contracts.hosts import Disks, Power
+from harness.spec import RunSpec
 from harness.systems.kafka.distribution import KafkaDist
-from harness.systems.kafka.releases import DEFAULT, KNOWN
+from harness.systems.kafka.releases import DEFAULT, KNOWN, VERSION
 from harness.systems.nodes.processes import NodeStartError
 from tests.support.live.brokers import records, until, with_brokers
 from tests.support.live.scene import LiveScene, play
@@ -22,11 +23,17 @@ pytestmark = [pytest.mark.slow, pytest.mark.long]
 BROKER, BROKER_ID = "n2", 2
 ENDS = "Expected to be Follower, but the current state is UnattachedState"
 TIMES = 3
+ENDS_TOO = "Unknown leader endpoints"
 
 
 def registered(scene: LiveScene) -> int:
     """Count how often the broker has registered."""
     return sum(each["broker_id"] == BROKER_ID for each in records(scene, "RegisterBrokerRecord"))
+
+
+def ended_epoch(scene: LiveScene, node: str) -> bool:
+    """Tell whether a node was told that an epoch is over."""
+    return any(e["api"] == "EndQuorumEpoch" for e in scene.events("rpc_ok", node))
 
 
 @pytest.mark.parametrize("release", [DEFAULT, KNOWN[-1]])
@@ -57,3 +64,43 @@ def test_a_new_broker_whose_host_loses_its_power_cannot_start(
     spec = with_brokers(release, 1)
     settings = {**spec.settings, "krucible.quorum": quorum}
     play(tmp_path, main, replace(spec, settings=settings), frozenset({Power}))
+
+
+@pytest.mark.parametrize("release", [DEFAULT, KNOWN[-1]])
+@pytest.mark.parametrize("quorum", ["dynamic", "static"])
+def test_a_controller_with_an_empty_disk_ends_when_a_leader_of_before_starts(
+    kafka: KafkaDist, release: str, quorum: str, tmp_path: Path
+) -> None:
+    """All controllers are killed; one gets an empty disk, and starts before the former leader.
+
+    Where the properties of all nodes name the voters, it knows them all the same, and lives on.
+    """
+    assert kafka.archive.is_file()
+    spec = RunSpec(
+        7,
+        system="kafka",
+        workload="producer-ids",
+        voters=3,
+        observers=0,
+        settings={"krucible.quorum": quorum, VERSION: release},
+    )
+
+    async def main(scene: LiveScene) -> None:
+        leader = await scene.leader()
+        empty = next(node for node in scene.system.voters if node != leader)
+        for node in scene.system.voters:
+            await scene.system.kill(node)
+        await scene.env.disks.wipe(empty, keep_id=quorum == "static")
+        if quorum == "dynamic":
+            scene.system.reformat(empty)
+        await scene.system.start(empty)
+        await scene.system.start(leader)
+        if quorum == "static":
+            await until(lambda: scene.system._runs(leader) and ended_epoch(scene, empty))
+            assert scene.system._runs(empty)
+            return
+        await until(lambda: not scene.system._runs(empty))
+        assert ENDS_TOO in scene.printed(empty)
+        await scene.system.start(empty)
+
+    play(tmp_path, main, spec, frozenset({Disks}))

@@ -231,6 +231,12 @@ ENDS: Final = (
     ),
     Known(
         "crash",
+        "Unknown leader endpoints (Endpoints(endpoints={})) after request",
+        "docs/findings.md, the end of an epoch ends a controller",
+        red=True,
+    ),
+    Known(
+        "crash",
         "Deleting the corrupt segment",
         "docs/findings.md, an error while a log is recovered",
         red=True,
