@@ -26,6 +26,7 @@ from node.metadata.state import PartitionState
 from node.metadata.transactions import Transactions
 
 SAME_INCARNATION = ", and is the same incarnation"  # in an anomaly's message
+BEHIND = ", which is of an offset before its batch"
 JUDGED = ("S19", "C1", "C2", "C3", "C5", "C7", "C11", "C13", "C14", "C15")
 C2 = Meaning(
     "C2",
@@ -234,10 +235,11 @@ class MetadataWalk:
         if not right or (old is not None and epoch < old.epoch):
             before = f", before it had {old.epoch}" if old else ""
             newer = old is not None and again and old.epoch < epoch and batch.base <= epoch <= at
+            behind = not again and epoch < batch.base and (old is None or old.epoch < epoch)
             yield Anomaly(
                 "C1",
                 f"broker {record.broker_id} is registered at offset {at} with epoch {epoch}"
-                f"{before}{SAME_INCARNATION if newer else ''}",
+                f"{before}{SAME_INCARNATION if newer else ''}{BEHIND if behind else ''}",
             )
         incarnation = record.incarnation_id.hex if record.incarnation_id else ""
         self._registered[epoch] = record.broker_id, incarnation

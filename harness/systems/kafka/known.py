@@ -7,6 +7,7 @@ from typing import Final
 
 from checkers.invariants.commits import FOUND
 from checkers.invariants.leading import ALONE
+from checkers.invariants.metadata_log import BEHIND
 from harness.systems.kafka.releases import (
     CLAIMS_CAUGHT_UP_SINCE,
     CLEARS_ELIGIBLE_UNTIL,
@@ -47,6 +48,7 @@ KNOWN: Final = (
             (", and those of ", True),
         )
     ),
+    Known("C1", BEHIND, "docs/findings.md, a broker's epoch is not its record's offset", red=True),
     Known("S16", FOUND, "docs/findings.md, a restarted voter counts", red=True),
     Known("C2", "shutting down, leads or is new", "docs/kafka.md, a broker that comes back"),
 )

@@ -10,7 +10,7 @@ import pytest
 
 from checkers.committed.reference import Reference
 from checkers.invariants.decisions import SESSION_MS, SESSION_SETTING
-from checkers.invariants.metadata_log import MetadataLog
+from checkers.invariants.metadata_log import BEHIND, MetadataLog
 from checkers.monitor.catalogue import invariants_for
 from checkers.monitor.monitor import Monitor
 from harness.contracts.evidence import LogSnapshot
@@ -286,6 +286,7 @@ LOGS: list[tuple[str, list[list[MetadataRecord]], str]] = [
         "topic u was created in the batch 6..7 with the partitions [1]",
     ),
     ("C1", [[register(3, 99)]], "registered at offset 6 with epoch 99"),
+    ("C1", [[register(3, 5)]], f"registered at offset 6 with epoch 5{BEHIND}"),
     (
         "C1",
         [[register(2, 6, ONE)]],
