@@ -49,6 +49,8 @@ KNOWN: Final = (
         )
     ),
     Known("C1", BEHIND, "docs/findings.md, a broker's epoch is not its record's offset", red=True),
+    Known("L11", " is due after ", "docs/findings.md, a restart forgets how much", red=True),
+    Known("S30", " its own removal ", "docs/findings.md, a removed leader leads on", red=True),
     Known("S16", FOUND, "docs/findings.md, a restarted voter counts", red=True),
     Known("C2", "shutting down, leads or is new", "docs/kafka.md, a broker that comes back"),
 )
