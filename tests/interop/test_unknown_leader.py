@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from harness.contracts.hosts import Disks, Power
+from harness.errors import NodeStartError
 from harness.spec import RunSpec
 from harness.systems.kafka.distribution import KafkaDist
 from harness.systems.kafka.releases import DEFAULT, KNOWN, VERSION
-from harness.systems.nodes.processes import NodeStartError
 from tests.support.live.brokers import records, until, with_brokers
 from tests.support.live.scene import LiveScene, play
 
