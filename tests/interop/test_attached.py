@@ -13,12 +13,13 @@ from harness.systems.kafka.distribution import KafkaDist
 from harness.verdict import EXIT_UNKNOWN, EXIT_VALID
 from tests.support.attached.cluster import Foreign, foreign
 from tests.support.commands.process import journals, krucible, run
-from tests.support.commands.victim import running
+from tests.support.commands.victim import kills, running
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 PLAY = "[clients]\nplay_brokers = true"
 GUARD = "no_leader_s = 60\nunder_replicated_s = 90\nunreachable_s = 90"
+MOMENT_MAX_S = 30.0  # of start-up, faults and recovery
 OPTIONS = {"rate": 30, "concurrency": 4}
 
 
@@ -50,6 +51,24 @@ def test_faults_are_judged_and_the_cluster_is_left_as_it_was(
     after = cluster.identities()
     assert {id_ for id_ in before if before[id_] != after[id_]} <= {1, 2}
     cluster.await_well()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(kills(1)))
+def test_killed_at_any_moment_every_node_is_as_it_was(
+    cluster: Foreign, tmp_path: Path, number: int
+) -> None:
+    allow = dict.fromkeys(cluster.members, ("pause", "kill", "stop"))
+    file = cluster.attach(allow, guard=GUARD, more=PLAY)
+    options = {"attach": file, "time-limit": 20, "seed": number, **OPTIONS}
+    options |= {"workload": "producer-ids", "nemesis": "pause,kill,stop"}
+    with running(tmp_path, options) as victim:
+        victim.kill_within(MOMENT_MAX_S, f"moment {number}")
+        cluster.await_well()
+        healed = krucible(tmp_path, "heal")
+        assert healed.code == 0, healed.explain()
+        assert journals(victim.state) == []
+        assert "T" not in set(map(cluster.state, cluster.members))
 
 
 @pytest.mark.long

@@ -12,6 +12,7 @@ from harness.envs.disks.fuse.mount import cannot_mount, users
 from harness.spec import RunSpec
 from harness.systems.kafka.distribution import KafkaDist
 from tests.support.commands.process import journals, run
+from tests.support.commands.victim import kills, running
 from tests.support.docker.cluster import left_of, need_engine
 from tests.support.kafka.told import judged_from_inside
 from tests.support.live.scene import LiveScene, play
@@ -21,6 +22,7 @@ SMALL = {"env": "docker", "system": "kafka", "workload": "producer-ids", "observ
 
 NO_MOUNT = cannot_mount()
 HOUR_MS = 3_600_000
+MOMENT_MAX_S = 35.0  # of start-up, faults and recovery
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +37,18 @@ def test_kafka_in_containers_is_valid_under_kills_cuts_and_slow_links(tmp_path: 
     judged_from_inside(ran)
     assert left_of(tmp_path / "state") == []
     assert journals(tmp_path / "state") == []
+
+
+@pytest.mark.long
+@pytest.mark.skipif(NO_MOUNT is not None, reason=str(NO_MOUNT))
+@pytest.mark.parametrize("number", range(kills(1)))
+def test_killed_at_any_moment_no_container_stays(tmp_path: Path, number: int) -> None:
+    faults = "kill,pause,partition,slow-links,power,disk,clock"
+    options = {**SMALL, "nemesis": faults, "time-limit": 20, "seed": number}
+    with running(tmp_path, options) as victim:
+        victim.kill_within(MOMENT_MAX_S, f"moment {number}")
+        victim.assert_healed()
+        assert left_of(victim.state) == []
 
 
 @pytest.mark.skipif(NO_MOUNT is not None, reason=str(NO_MOUNT))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -70,13 +70,15 @@ class Containers:
             )
         return process
 
-    def follow(self, node: str, process: Contained, entry: int, disk: FuseDisk | None) -> None:
+    def follow(
+        self, node: str, process: Contained, entries: Sequence[int], disk: FuseDisk | None
+    ) -> None:
         """Follow the process that a node has now.
 
         Args:
             node: Whose.
             process: It has just begun.
-            entry: Of the journal: closed when its container is gone.
+            entries: Of the journal: closed when its container is gone.
             disk: The file system of ours that it is on, which ends with it.
         """
         if disk is not None:
@@ -88,7 +90,7 @@ class Containers:
                 del self._disks[node]
             return await self._see_off(process)
 
-        self.running.follow(node, process, [entry], see_off)
+        self.running.follow(node, process, entries, see_off)
 
     async def _part(self, process: Contained, disk: FuseDisk) -> None:
         """End the disk when the process ends, and the process when the disk ends."""

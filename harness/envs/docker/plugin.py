@@ -329,7 +329,8 @@ class Docker:
         engine = self._asked()
         self._starts += 1
         name = f"{self._prefix}-{node}-{self._starts}"
-        entry = await self._journal.announce("container", name=name, engine=engine.host, node=node)
+        what = {"name": name, "engine": engine.host, "node": node}
+        entries = [await self._journal.announce("container", **what)]
         disk: FuseDisk | None = None
         try:
             faults = await self._seams.environ(node)
@@ -342,16 +343,19 @@ class Docker:
             process = self._containers.begun(node, name, state, self.log_file(node))
             if self._mounts:
                 disk = await self._mount(node, process)
+                # What was announced last is undone first: a node must not see its disk break.
+                entries.append(await self._journal.announce("container", **what))
                 await open_gate(self.node_dir(node), process)
         except BaseException as error:
             await in_thread(engine.remove, name)
             if disk is not None:
                 await disk.end()
-            await in_thread(self._journal.undone, entry)
+            for entry in reversed(entries):
+                await in_thread(self._journal.undone, entry)
             if isinstance(error, EngineError):
                 raise NodeStartError(f"cannot start {node}: {error}") from error
             raise
-        self._containers.follow(node, process, entry, disk)
+        self._containers.follow(node, process, entries, disk)
 
     async def _mount(self, node: str, process: Contained) -> FuseDisk:
         environ, pid = {**os.environ, **self._journal.environ()}, process.id.pid
