@@ -9,7 +9,7 @@ from checkers.invariants.disks import EMPTY
 from checkers.invariants.eligible import SWITCHED_OFF
 from checkers.invariants.images import BY_ELIGIBLE, BY_ORPHANS, BY_PASSWORDS
 from checkers.invariants.leading import ALONE, NONE_OF_ITS_OWN
-from checkers.invariants.metadata_log import SAME_INCARNATION
+from checkers.invariants.metadata_log import BEHIND, SAME_INCARNATION
 from harness.systems.kafka.known import known_of
 from harness.systems.kafka.releases import Release
 from harness.verdict import Anomaly
@@ -67,11 +67,12 @@ def test_an_exception_that_ends_a_controller_is_known_and_stays_red() -> None:
     assert not any(each.excuses(a) for each in known for a in (removed, forgot))
 
 
-def test_what_a_quorum_of_one_or_a_restarted_voter_lost_is_known_and_stays_red() -> None:
+def test_what_is_told_with_its_cause_is_known_and_stays_red() -> None:
     lost = "without the committed offsets 82-82 of epoch 40"
     told = [
         Anomaly("S11", f"n1 won epoch 41{ALONE} (n1 seq 18) {lost}"),
         Anomaly("S16", f"n1 fetched at offset 127 with only 126 on its disk (n1 seq 27){FOUND}"),
+        Anomaly("C1", f"broker 1001 is registered at offset 12 with epoch 10{BEHIND}"),
     ]
     known = known_of([Release("4.3.1")])
     assert all(any(each.covers(a) for each in known) for a in told)
