@@ -50,7 +50,7 @@ class Remote:
         self._spools: dict[int, BinaryIO] = {}  # of calls that send parts of an archive
         self._next = 0
         self._heard_s = self._loop.time()
-        self._reader: asyncio.Task[None] | None = None
+        self._reader: asyncio.Future[None] | None = None  # done when nothing is read any more
         self._beats: asyncio.Task[None] | None = None
         self._closing = False
 
@@ -61,7 +61,9 @@ class Remote:
         except BaseException as error:
             self._lose(str(error) or type(error).__name__)
             raise
-        self._reader = asyncio.create_task(asyncio.to_thread(self._read))
+        # A thread of its own: as many hosts as the loop has threads would take them all.
+        self._reader = self._loop.create_future()
+        threading.Thread(target=self._read, name=f"reads {self.host}", daemon=True).start()
         self._beats = asyncio.create_task(self._beat())
 
     async def call(
@@ -163,7 +165,12 @@ class Remote:
         except ValueError as error:
             why = f"its supervisor sent what cannot be read: {error}"
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody asks any more
-            self._loop.call_soon_threadsafe(self._lose, why)
+            self._loop.call_soon_threadsafe(self._read_all, why)
+
+    def _read_all(self, why: str) -> None:
+        self._lose(why)
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
 
     def _read_lines(self, channel: paramiko.Channel) -> None:
         rest = b""
@@ -212,6 +219,7 @@ class Remote:
         for answer in self._calls.values():
             if not answer.done():
                 answer.set_exception(self.gone())
+                answer.exception()  # who asked may have given up
 
     async def _beat(self) -> None:
         missed = 0  # in turn: one alone may be our own fault, when this process did not run

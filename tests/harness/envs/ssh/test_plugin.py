@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,22 @@ def test_a_process_is_started_signalled_seen_and_its_files_come_here(
         assert (environment.node_dir("n1") / "data" / "x").read_text() == "w"
         assert events.read_text() == "{}\n"
         assert environment.lost_disk("n1") is None
+
+    asyncio.run(scenario())
+    assert hosts.left(tmp_path) == []
+
+
+def test_more_hosts_than_the_loop_has_threads_are_all_heard(
+    hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loop has four threads more than there are CPUs; six hosts on two CPUs took them all."""
+    use(hosts, tmp_path, monkeypatch)
+
+    async def scenario() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        async with asyncio.timeout(WAIT_S), up(tmp_path, "n1", "n2", "n3") as environment:
+            for node in ("n1", "n2", "n3"):
+                await start_echo(environment, node)
 
     asyncio.run(scenario())
     assert hosts.left(tmp_path) == []
