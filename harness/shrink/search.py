@@ -161,7 +161,7 @@ class _SpentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Aim:
-    """What a smaller candidate must do: break an invariant as the first one did."""
+    """Tells whether a smaller candidate breaks the same invariant in the same way."""
 
     invariant: str
     original: Failure

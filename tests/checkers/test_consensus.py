@@ -79,21 +79,23 @@ def test_checked_counts_what_was_examined() -> None:
     assert result.stats["commits"] == 6
 
 
-def test_single_voter_commits_alone() -> None:
+def alone() -> Trace:
+    """A quorum of one voter, which has committed a write."""
     trace = Trace(1)
     trace.start()
     trace.elect(1, 1)
     trace.commit(1)
     trace.write(1, "r0", 1)
+    return trace
+
+
+def test_single_voter_commits_alone() -> None:
+    trace = alone()
     assert consensus(trace.run()).valid is Valid.VALID
 
 
 def test_a_single_voter_that_lost_what_it_committed_is_called_the_only_one() -> None:
-    trace = Trace(1)
-    trace.start()
-    trace.elect(1, 1)
-    trace.commit(1)
-    trace.write(1, "r0", 1)
+    trace = alone()
     trace.disks[1].log.pop()
     trace.start(1)
     trace.elect(1, 2)

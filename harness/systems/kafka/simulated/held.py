@@ -1,7 +1,7 @@
-"""What simulated processes of Kafka hold outside of the simulation: objects of Java, and files.
+"""Frees the Java objects and files of simulated Kafka processes that have ended.
 
-A process that is killed does nothing any more, so it cannot let go of them itself. Until somebody
-does, neither Python nor the JVM can free it: each has objects that refer to the other's.
+A killed process cannot free them itself. Until somebody does, neither Python nor the JVM can: each
+has objects that refer to the other's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who holds objects of Java, and when it lets go of them."""
+"""Held frees what a killed process had before the next one of its node begins."""
 
 from __future__ import annotations
 
