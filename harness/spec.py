@@ -10,6 +10,14 @@ import msgspec
 SIM = "sim"  # the environment of simulated runs
 STEADY = "steady"  # the usual pace of faults
 FAIR = "fair"  # the usual weather: links as they are by themselves
+# Fields that are left out of spec.json where they say what they said before there were such fields.
+_USUAL: tuple[tuple[str, Any], ...] = (
+    ("luck", 0),
+    ("moments", 0),
+    ("weather", FAIR),
+    ("tape", []),
+    ("settle_s", 0.0),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,7 @@ class RunSpec:
     asked: tuple[str, ...] | None = None  # --nemesis, where it named families or all; the nemeses
     moments: int = 0  # faults that strike at drawn moments, beside those that go by time
     weather: str = FAIR  # what all links are like: a name of harness.faults.weather
+    settle_s: float = 0.0  # of peace at the end of a live run; simulations always have their own
     luck: int = 0  # which of the seed's draws of latencies, losses and timeouts is taken
     tape: tuple[tuple[int, int], ...] = ()  # a simulation's events at which they are drawn anew,
     # each with a salt
@@ -63,7 +72,7 @@ class RunSpec:
             else:
                 fields[name] = list(fields[name])
         fields["tape"] = [list(place) for place in self.tape]
-        for name, usual in (("luck", 0), ("moments", 0), ("weather", FAIR), ("tape", [])):
+        for name, usual in _USUAL:
             if fields[name] == usual:
                 del fields[name]
         return {**fields, "version": 1}

@@ -31,6 +31,7 @@ OBSERVERS_MAX = 20
 CONCURRENCY_MAX = 1_000
 RATE_MAX_HZ = 100_000.0
 TIME_LIMIT_MAX_S = 86_400.0
+SETTLE_MAX_S = 3_600.0
 
 NEMESIS_HELP = (
     "Faults: names and families, separated by commas; or all, or none. Of all, or of a family, the "

@@ -18,7 +18,7 @@ def run_arguments(live: Live, seed: int, store: Path) -> list[str]:
         *("--nemesis", ",".join(live.nemesis), "--voters", str(live.voters)),
         *("--observers", str(live.observers), "--time-limit", str(live.time_limit)),
         *("--rate", str(live.rate), "--concurrency", str(live.concurrency), "--pace", live.pace),
-        *("--weather", live.weather),
+        *("--weather", live.weather, "--settle", str(live.settle)),
         *(() if live.mutant is None else ("--mutant", live.mutant)),
         *settings,
     ]

@@ -22,6 +22,7 @@ Duration = Annotated[str, Meta(pattern=f"^{durations.PATTERN}$")]
 Voters = Annotated[int, Meta(ge=1, le=7)]
 Observers = Annotated[int, Meta(ge=0, le=20)]
 TimeLimit = Annotated[float, Meta(ge=1, le=86_400)]
+Settle = Annotated[float, Meta(ge=0, le=3_600)]
 Rate = Annotated[float, Meta(ge=0, le=100_000)]
 Concurrency = Annotated[int, Meta(ge=1, le=1_000)]
 Moments = Annotated[int, Meta(ge=0, le=MOMENTS_MAX)]
@@ -98,6 +99,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     concurrency: Concurrency = 10
     pace: str = STEADY
     weather: str = FAIR
+    settle: Settle = 0.0
     mutant: str | None = None
     settings: dict[str, str] = {}
 
@@ -116,6 +118,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             concurrency=self.concurrency,
             pace=self.pace,
             weather=self.weather,
+            settle_s=self.settle,
             mutant=self.mutant,
             settings=dict(self.settings),
         )

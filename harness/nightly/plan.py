@@ -27,6 +27,7 @@ A TOML file::
     [[live]]                  # real processes
     name = "local-register"
     weight = 2                # and system, env, workload, nemesis, ... as of `krucible run`
+    settle = 10               # seconds of peace at its end
     mutant = "..."            # to see what a red night looks like; the others have it, too
 
     [[canary]]                # a seeded bug: not caught means a red night

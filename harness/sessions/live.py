@@ -34,7 +34,7 @@ from harness.history.events import EventCollector
 from harness.registry import checkers, environments, systems, workloads
 from harness.run.judge import Judgement, conclude, judge
 from harness.run.recorder import Progress, Silence
-from harness.run.runner import RunPlan, RunResult
+from harness.run.runner import RunOptions, RunPlan, RunResult
 from harness.run.runner import run as run_plan
 from harness.sessions.plan import Plan, checkers_of, left_out
 from harness.spec import RunSpec
@@ -301,7 +301,11 @@ async def _run(
             None if collector is None else _LiveMoments(collector),
         )
         session.result = await run_plan(
-            plan, session.run_dir.history, clock=clock, progress=progress
+            plan,
+            session.run_dir.history,
+            clock=clock,
+            options=RunOptions(settle_s=session.spec.settle_s),
+            progress=progress,
         )
         session.crash = session.crash or session.result.crash
     finally:

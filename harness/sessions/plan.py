@@ -23,6 +23,7 @@ from harness.run.judge import COVERAGE, STANDARD
 from harness.spec import SIM, RunSpec
 
 LIVENESS = "liveness"  # the checker of what a simulation does when all is healed
+PEACE = "peace"  # likewise, of a run with real processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,8 @@ def left_out(spec: RunSpec, workload: Workload) -> dict[str, str]:
 def _wanted(spec: RunSpec, workload: Workload) -> tuple[str, ...]:
     """The checkers of a workload, of the system, and of every run."""
     own = systems.traits(spec.system).of(spec).checkers
-    at_the_end = (LIVENESS,) if spec.env == SIM else ()
+    peace = (PEACE,) if spec.settle_s > 0 else ()
+    at_the_end = (LIVENESS,) if spec.env == SIM else peace
     return (*workload.checkers, *own, *at_the_end, *STANDARD)
 
 

@@ -32,6 +32,7 @@ from krucible.arguments import (
     PACE_HELP,
     RATE_MAX_HZ,
     SEED_MAX,
+    SETTLE_MAX_S,
     TIME_LIMIT_MAX_S,
     VOTERS_MAX,
     WEATHER_HELP,
@@ -101,6 +102,15 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     concurrency: Annotated[int, whole("Client processes.", least=1, most=CONCURRENCY_MAX)] = 10,
     pace: Annotated[str, named(PACE_HELP, completion.paces)] = STEADY,
     weather: Annotated[str, named(WEATHER_HELP, completion.weathers)] = FAIR,
+    settle: Annotated[
+        float,
+        duration(
+            "Time of peace at the end: all is healed, nothing is asked, and the cluster must keep "
+            "its leader and commit.",
+            least_s=0,
+            most_s=SETTLE_MAX_S,
+        ),
+    ] = 0.0,
     seed: Annotated[
         int | None,
         whole("Seed of ops and faults (default: random).", least=0, most=SEED_MAX),
@@ -132,6 +142,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         concurrency=concurrency,
         pace=pace,
         weather=weather,
+        settle_s=settle,
         mutant=mutant,
         settings=of_kafka(parse_settings(setting or []), kafka_version, kafka_home),
     )

@@ -30,7 +30,7 @@ def run_words(spec: RunSpec, store: Path) -> list[str]:
         *("--nemesis", nemeses, "--voters", str(spec.voters)),
         *("--observers", str(spec.observers), "--time-limit", str(spec.time_limit_s)),
         *("--rate", str(spec.rate_hz), "--concurrency", str(spec.concurrency)),
-        *("--pace", spec.pace, "--weather", spec.weather),
+        *("--pace", spec.pace, "--weather", spec.weather, "--settle", str(spec.settle_s)),
         *settings,
     ]
 

@@ -20,5 +20,13 @@ BUG = ReleasedBug(
     },
     narrowed="the raft client alone, and no faults: it is seen in peace, where nothing else is "
     "written",
+    live={
+        "workload": "producer-ids",
+        "voters": 3,
+        "observers": 0,
+        "rate_hz": 5.0,
+        "time_limit_s": 5.0,
+        "settle_s": 10.0,
+    },
     known="docs/kafka.md, followers before 4.1 hear late",
 )
