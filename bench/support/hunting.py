@@ -41,11 +41,11 @@ def hunt(same: Mapping[str, str], budget_s: float) -> dict[str, Any]:
         run = _swarm(seed)
         cpu_s = time.process_time() - began_s
         done = {"seed": seed, "cpu_s": round(cpu_s, 1)}
-        if run.broken is not None:
-            return {"outcome": "broken", "why": run.broken, **done}
         if run.verdict is Valid.INVALID:
             why = next((a.message for a in run.judgement.anomalies), None)
             return {"outcome": "caught", "by": sorted(found(run)), "why": why, **done}
+        if run.broken is not None:
+            return {"outcome": "broken", "why": run.broken, **done}
         differs = differs or (seed <= COMPARED and run.trace_sha256 != same[str(seed)])
         if seed >= COMPARED and not differs and reached():
             return {"outcome": "same", **done}

@@ -36,7 +36,7 @@ _EQUALITIES: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.In: ast.NotIn,
     ast.NotIn: ast.In,
 }
-_MARK = "__mark_as_reached"
+_MARK = "mark_as_reached__"  # two in front would mean another name in each class
 _reached: list[bool] = []
 _SWAPPED_CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 

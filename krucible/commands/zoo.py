@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,6 +22,7 @@ from krucible.console import EXIT_INTERRUPTED, err, out, print_json, print_table
 from krucible.crews import Jobs, Master, crew
 from krucible.program import program
 from krucible.quantities import duration, whole
+from krucible.stores import opened
 
 if TYPE_CHECKING:
     from harness.sessions.released.chase import Chase
@@ -85,8 +85,12 @@ def zoo(  # noqa: PLR0913 - its options
     jobs: Jobs = None,
     master: Master = None,
     store: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder of runs, of live-releases.")
-    ] = Path(DEFAULT_STORE),
+        str,
+        typer.Option(
+            metavar="DIR|s3://BUCKET/PREFIX",
+            help="Store of the runs of live-releases: a folder, or s3://BUCKET/PREFIX.",
+        ),
+    ] = DEFAULT_STORE,
     json: Annotated[
         bool,
         typer.Option(
@@ -137,7 +141,7 @@ Result = dict[str, Any]  # of a bug in an arm, or of a seed of the control arm
 
 
 def _work(
-    arms: Sequence[str], only: Sequence[str], budget_s: float, seeds: int, store: Path
+    arms: Sequence[str], only: Sequence[str], budget_s: float, seeds: int, store: str
 ) -> Iterator[tuple[Job, Result]]:
     """The jobs, each with what is to be said when nothing comes of it."""
     from harness.sessions import zoo as hunts  # noqa: PLC0415 - it brings the node: not for --help
@@ -172,12 +176,13 @@ def _in_releases(only: Sequence[str], budget_s: float) -> Iterator[tuple[Job, Re
 
 
 def _in_live_releases(
-    only: Sequence[str], budget_s: float, store: Path
+    only: Sequence[str], budget_s: float, store: str
 ) -> Iterator[tuple[Job, Result]]:
     from harness.sessions.released import chase, live, quarry  # noqa: PLC0415 - as above
 
+    root = opened(store).root.absolute()
     for each in quarry.quarries(only, live=True):
-        bug, play = each.bug, live.player(program(), store.absolute())
+        bug, play = each.bug, live.player(program(), root)
         hunt = partial(chase.chase, each, budget_s, play, LIVE_RELEASES)
         blank = chase.Chase(bug.name, bug.affected, str(bug.fixed), LIVE_RELEASES).to_json()
         yield Job(f"{bug.name}, {LIVE_RELEASES}", partial(_hunting, hunt), budget_s + LATE_S), blank

@@ -92,10 +92,17 @@ def test_a_draw_is_the_seeds_and_takes_each_operator_as_often() -> None:
     assert len(everything) == len(set(everything)) == len(found)
 
 
-def test_a_planted_mutation_is_what_a_process_imports(tmp_path: Path) -> None:
+GROWN = "def grown(size):\n    return size + 1\n"
+# Names that begin with two underscores mean others in a class.
+OF_A_CLASS = (
+    "class _Log:\n    def grown(self, size):\n        return size + 1\ngrown = _Log().grown\n"
+)
+
+
+@pytest.mark.parametrize("source", [GROWN, OF_A_CLASS], ids=["function", "method"])
+def test_a_planted_mutation_is_what_a_process_imports(source: str, tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "__init__.py").write_text("")
-    source = "def grown(size):\n    return size + 1\n"
     (tmp_path / "log" / "file.py").write_text(source)
     mutation = next(m for m in mutations("log/file.py", source) if m.operator == "arithmetic")
     program = (

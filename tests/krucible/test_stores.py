@@ -133,6 +133,7 @@ def test_the_fleet_report_lies_in_the_store(failing: str) -> None:
         (("sim", "--seed", "1", "--store", "s3://u:p@b/x"), "want no credentials in the name"),
         (("nightly", "--store", "s3://B"), "'B' is no name of a bucket"),
         (("serve", "s3://no-bucket"), "does not exist; make the bucket first"),
+        (("zoo", "--arm", "live-releases", "--store", "s3://no-bucket"), "make the bucket"),
     ],
 )
 def test_mistakes_are_one_line(words: tuple[str, ...], complaint: str) -> None:
