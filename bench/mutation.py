@@ -3,7 +3,8 @@
     python bench/mutation.py [--draw 300] [--seed 1] [--budget 120] [--jobs 2] [--out FILE]
 
 Small changes of ``node`` are drawn (``bench/support/mutations.py``), each in a process of its own.
-The node must pass a run of 10 s without faults; then the generic swarm has ``--budget`` seconds of
+The unchanged node must be valid in all seeds that can be reached, or nothing could be said of
+changed ones. A changed one must pass a run of 10 s without faults; then the generic swarm has ``--budget`` seconds of
 CPU time to find the change. Outcomes that count: caught, with the invariant and the seed; survived;
 unreached (no seed came to the place); broken (the harness failed, which is a bug of ours); hung (a
 seed did not end). Not counted: dead (the run without faults failed) and same (the place was
@@ -36,6 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MUTATED = ("core", "log", "controller", "broker", "driver")  # folders of node
 COUNTED = ("caught", "survived", "unreached", "broken", "hung")
 HUNG_AFTER_S = 60  # of CPU beyond the budget
+CONTROL = 1.5  # of the budget is played on the unchanged node: no mutation gets that far
 
 
 def all_mutations() -> list[Mutation]:
@@ -55,7 +57,7 @@ def in_a_process(
     order = {"mutation": mutation and mutation.to_json(), "same": same, "budget_s": budget_s}
 
     def limit() -> None:
-        cpu_s = int(budget_s) + HUNG_AFTER_S
+        cpu_s = int(CONTROL * budget_s) + HUNG_AFTER_S
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
 
     done = subprocess.run(
@@ -82,7 +84,8 @@ def one() -> None:
         plant(Mutation(**order["mutation"]), ROOT)
     hunting = import_module("bench.support.hunting")  # not before: it imports the node
     if order["mutation"] is None:
-        print(json.dumps(hunting.hashes()))
+        alarm = hunting.control(CONTROL * order["budget_s"])
+        print(json.dumps({**hunting.hashes(), "alarm": alarm}))
     else:
         print(json.dumps(hunting.hunt(order["same"], order["budget_s"])))
 
@@ -99,6 +102,8 @@ def play(arguments: argparse.Namespace) -> None:
     same = in_a_process(None, {}, arguments.budget)
     if "calm" not in same:
         sys.exit(f"the unchanged node could not be simulated: {same}")
+    if (alarm := same.pop("alarm")) is not None:
+        sys.exit(f"the unchanged node is caught, so nothing can be said of changed ones: {alarm}")
 
     def step() -> None:
         while sum(row["outcome"] in COUNTED for row in rows) < arguments.draw:

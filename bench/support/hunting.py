@@ -25,6 +25,18 @@ def hashes() -> dict[str, str]:
     return {"calm": _calm().trace_sha256, **seeds}
 
 
+def control(budget_s: float) -> str | None:
+    """Play the swarm on the unchanged node for so many CPU seconds; tell of its first alarm."""
+    began_s = time.process_time()
+    for seed in count(1):
+        run = _swarm(seed)
+        if run.broken is not None or run.verdict is Valid.INVALID:
+            return f"seed {seed}: {run.broken or ', '.join(sorted(found(run)))}"
+        if time.process_time() - began_s >= budget_s:
+            return None
+    raise AssertionError("a count has no end")
+
+
 def hunt(same: Mapping[str, str], budget_s: float) -> dict[str, Any]:
     """Play the calm run, then the swarm until something is caught; give the outcome.
 

@@ -73,10 +73,12 @@ rootLogger.appenderRef.main.ref = MAIN
 def pom_of(version: str) -> str:
     """Tell Maven what is wanted of a release."""
     old = (_TO_LOG4J_1,) if line_of(version) < LOG4J_2_SINCE else ()
+    # Only tests have a use for its shell, with the usual release; not all have one to be fetched.
+    shell = ((_KAFKA, "kafka-shell", version, _without(*old)),) if version == DEFAULT else ()
     wanted = (
         (_KAFKA, "kafka_2.13", version, _without(*old)),
         (_KAFKA, "kafka-tools", version, _without(_CONNECT, *old)),
-        (_KAFKA, "kafka-shell", version, _without(*old)),
+        *shell,
         (_LOG4J, "log4j-core", LOG4J_VERSION, ""),
         (_LOG4J, "log4j-slf4j-impl", LOG4J_VERSION, ""),
     )

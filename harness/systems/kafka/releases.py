@@ -19,7 +19,7 @@ from harness.systems.nodes.processes import DYNAMIC, QUORUM_SETTING
 DEFAULT: Final = "4.1.2"
 KNOWN: Final = (
     *("3.3.2", "3.7.2", "3.9.1", "3.9.2"),
-    *("4.0.1", "4.0.2", "4.1.2", "4.2.0", "4.2.1", "4.3.1"),
+    *("4.0.1", "4.0.2", "4.1.2", "4.2.0", "4.2.1", "4.3.1", "4.4.0"),
 )
 # The forms in which a release runs, each from one line on: all that are known run as raft clients
 # alone, in the simulator.

@@ -160,6 +160,18 @@ def test_an_unclean_stop_takes_a_broker_out_of_the_elr(clean: bool, elr: tuple[i
     assert cluster.partition().eligible_leaders == elr
 
 
+@pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2)])
+def test_who_comes_for_the_first_time_has_not_stopped_uncleanly(order: tuple[int, ...]) -> None:
+    """C14: a topic that was made on brokers to come has a leader when all of them have come."""
+    cluster = Cluster(broker_ids=(1, 2, 3))
+    cluster.topic("t", (1, 2, 3))
+    for broker in order:
+        cluster.register(broker)
+    for broker in order:
+        cluster.beat(broker)
+    assert cluster.partition().leader in order
+
+
 # --------------------------------------------------------------------------- heartbeats
 
 
