@@ -1,11 +1,8 @@
 package krucible.agent;
 
-import java.util.concurrent.CompletableFuture;
-
 import net.bytebuddy.asm.Advice;
 
 import org.apache.kafka.controller.LiveController;
-import org.apache.kafka.raft.LiveAnswer;
 import org.apache.kafka.raft.LiveHooks;
 
 /** The code that is woven into Kafka's methods: calls of {@link LiveHooks}, and nothing else. */
@@ -113,28 +110,6 @@ final class Advices {
         @Advice.OnMethodExit
         static void exit(@Advice.Argument(0) Object snapshot) {
             LiveHooks.frozen(snapshot);
-        }
-    }
-
-    static final class Message {
-        @Advice.OnMethodEnter
-        static void enter(@Advice.Argument(0) Object message, @Advice.Argument(1) long currentTimeMs) {
-            LiveHooks.taken(message, currentTimeMs);
-        }
-
-        @Advice.OnMethodExit(onThrowable = Throwable.class)
-        static void exit() {
-            LiveHooks.done();
-        }
-    }
-
-    static final class Answer {
-        @Advice.OnMethodExit
-        static void exit(
-            @Advice.This Object request,
-            @Advice.FieldValue(value = "completion", readOnly = false) CompletableFuture<?> completion
-        ) {
-            completion = LiveAnswer.to(request);
         }
     }
 

@@ -1,6 +1,7 @@
 package krucible.agent;
 
 import java.util.List;
+import java.util.stream.Stream;
 
 /** All hooks, and which events need them. */
 final class Hooks {
@@ -9,7 +10,7 @@ final class Hooks {
     private static final String LOG = "kafka.raft.KafkaMetadataLog|" + RAFT + "internals.KafkaRaftLog";
     private static final String UNIFIED_LOG = "org.apache.kafka.storage.internals.log.UnifiedLog|kafka.log.UnifiedLog";
 
-    static final List<Hook> ALL = List.of(
+    private static final List<Hook> OF_ALL_RELEASES = List.of(
         Hook.of(RAFT + "KafkaRaftClient", "<init>", -1, Advices.Made.class, "start"),
         Hook.of(RAFT + "QuorumState", "initialize", 1, Advices.Begins.class, "start"),
         Hook.of(RAFT + "QuorumState", "memoryTransitionTo", 1, Advices.Transition.class, "role", "elected", "quorum"),
@@ -24,8 +25,6 @@ final class Hooks {
         Hook.of(LOG, "maybeClean", 0, Advices.Cleaned.class, "snap", "lstart"),
         Hook.of(LOG, "createNewSnapshot", 1, Advices.Makes.class, "snap"),
         Hook.of(LOG, "onSnapshotFrozen", 1, Advices.Frozen.class, "snap"),
-        Hook.of(RAFT + "KafkaRaftClient", "handleInboundMessage", 2, Advices.Message.class, "fetch_rx", "quorum"),
-        Hook.of(RAFT + "RaftRequest$Inbound", "<init>", -1, Advices.Answer.class, "fetch_rx", "vote", "rpc_ok", "rpc_err"),
         Hook.of(RAFT + "KafkaNetworkChannel|kafka.raft.KafkaNetworkChannel", "send", 1, Advices.Sent.class, "fetch_tx", "votereq"),
         Hook.of(RAFT + "internals.VoterSetHistory", "addAt", 2, Advices.Voters.class, "voters"),
         Hook.of(RAFT + "LeaderState", "timeUntilCheckQuorumExpires", 1, Advices.NoQuorum.class, "quorum"),
@@ -35,6 +34,8 @@ final class Hooks {
         Hook.of(CONTROLLER + "OffsetControlManager", "handleCommitBatchMetrics", 1, Advices.Applied.class, "apply"),
         Hook.of(RAFT + "KafkaRaftClient", "close", 0, Advices.Stopped.class, "stop")
     );
+
+    static final List<Hook> ALL = Stream.concat(OF_ALL_RELEASES.stream(), MessageHooks.ALL.stream()).toList();
 
     private Hooks() {
     }

@@ -9,6 +9,7 @@ import java.util.Optional;
 import java.util.Random;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
 
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.metrics.Metrics;
@@ -88,8 +89,8 @@ final class SimRaft<T> {
         client.poll();
     }
 
-    void handle(RaftRequest.Inbound request) {
-        client.handle(request);
+    CompletionStage<RaftResponse.Outbound> handle(RaftRequest.Inbound request) {
+        return SimInbox.handled(client, request);
     }
 
     RaftRequest.Inbound inbound(int correlation, short version, ApiMessage data, long createdMs) {
@@ -97,7 +98,7 @@ final class SimRaft<T> {
     }
 
     void shutdown(int timeoutMs) {
-        stopping = client.shutdown(timeoutMs);
+        stopping = client.shutdown(timeoutMs).toCompletableFuture();
     }
 
     boolean hasShutDown() {

@@ -49,7 +49,13 @@ public final class SimReplica implements Replica, TraceTeller.Node {
     static SimReplica current; // whose turn it is: there is one thread
 
     /** A request that left, until its answer comes. */
-    private record Sent(RaftRequest.Outbound request, short version) { }
+    private record Sent(
+        RaftRequest.Outbound request, short version, CompletableFuture<RaftResponse.Inbound> answer
+    ) {
+        void complete(ApiMessage data) {
+            answer.complete(SimClient.answered(request, data));
+        }
+    }
 
     final int id;
     final SimClock clock = new SimClock();
@@ -67,7 +73,8 @@ public final class SimReplica implements Replica, TraceTeller.Node {
     private final Random random;
     private final boolean isWhole; // with Kafka's own controller
     private Throwable fault; // that ends the process
-    private final SimQueue queue = new SimQueue();
+    private final Polled polled = new Polled();
+    private final SimInbox queue = new SimInbox(polled::take, polled::wake);
     private final SimExpirations expirations = new SimExpirations();
     private final Map<Integer, Sent> sent = new HashMap<>();
     private final SimOutputs out = new SimOutputs();
@@ -168,7 +175,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
         long waitMs = Long.MAX_VALUE;
         try {
             work.run();
-            waitMs = Math.min(queue.timeoutMs, expirations.waitMs(clock.hiResClockMs()));
+            waitMs = Math.min(polled.timeoutMs, expirations.waitMs(clock.hiResClockMs()));
             waitMs = Math.min(waitMs, queues.waitMs(clock.nanoseconds()));
             waitMs = Math.min(waitMs, log.waitMs(clock.hiResClockMs()));
         } catch (PowerFailure e) {
@@ -217,8 +224,8 @@ public final class SimReplica implements Replica, TraceTeller.Node {
         for (int turn = 0; turn < TURNS_MAX; turn++) {
             expirations.fire(clock.hiResClockMs());
             log.work(clock.hiResClockMs());
-            queue.woken = false;
-            queue.taken = null;
+            polled.woken = false;
+            polled.taken = null;
             raft.poll();
             machine.afterPoll();
             teller.done();
@@ -228,17 +235,17 @@ public final class SimReplica implements Replica, TraceTeller.Node {
                 put(Kinds.STOPPED, 0, 0, 0, (short) 0, new byte[0]);
                 return;
             }
-            boolean isIdle = queue.taken == null && queue.isEmpty() && !queue.woken
+            boolean isIdle = polled.taken == null && queue.isEmpty() && !polled.woken
                 && expirations.waitMs(clock.hiResClockMs()) > 0 && log.waitMs(clock.hiResClockMs()) > 0;
             idle = isIdle ? idle + 1 : 0;
-            spins = queue.taken == null ? spins : 0;
+            spins = polled.taken == null ? spins : 0;
             if (isIdle && idle >= IDLE_POLLS_MAX) {
-                if (queue.timeoutMs < 1) {
-                    queue.timeoutMs = 1;
+                if (polled.timeoutMs < 1) {
+                    polled.timeoutMs = 1;
                     spun();
                 }
             }
-            if (isIdle && queue.timeoutMs > 0 && !queues.drain()) {
+            if (isIdle && polled.timeoutMs > 0 && !queues.drain()) {
                 return;
             }
             if (fault != null) {
@@ -352,7 +359,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
             return;
         }
         RaftRequest.Inbound request = raft.inbound(number, version, data, clock.milliseconds());
-        request.completion.whenComplete((response, error) -> {
+        raft.handle(request).whenComplete((response, error) -> {
             if (isOver) {
                 return;
             }
@@ -366,7 +373,6 @@ public final class SimReplica implements Replica, TraceTeller.Node {
                 fault = e;
             }
         });
-        raft.handle(request);
     }
 
     private void answer(int correlation, byte[] body) {
@@ -376,7 +382,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
         }
         ApiMessage data = ApiMessageType.fromApiKey(was.request.data().apiKey()).newResponse();
         data.read(new ByteBufferAccessor(ByteBuffer.wrap(body)), was.version);
-        complete(was.request, data);
+        was.complete(data);
     }
 
     /**
@@ -399,11 +405,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
             log(40, "Uncaught error in request completion: " + e.getMessage() + " (NetworkClient)");
             return;
         }
-        complete(was.request, told);
-    }
-
-    private void complete(RaftRequest.Outbound request, ApiMessage data) {
-        request.completion.complete(SimClient.answered(request, data));
+        was.complete(told);
     }
 
     /**
@@ -459,15 +461,16 @@ public final class SimReplica implements Replica, TraceTeller.Node {
         }
 
         @Override
-        public void send(RaftRequest.Outbound request) {
+        public void send(RaftRequest.Outbound request, CompletableFuture<RaftResponse.Inbound> answer) {
             ApiMessage data = request.data();
             Optional<SimPeer> to = raft.destination(request);
+            short version = ApiKeys.forId(data.apiKey()).latestVersion();
+            Sent made = new Sent(request, version, answer);
             if (to.isEmpty()) {
-                complete(request, RaftUtil.errorResponse(ApiKeys.forId(data.apiKey()), Errors.BROKER_NOT_AVAILABLE));
+                made.complete(RaftUtil.errorResponse(ApiKeys.forId(data.apiKey()), Errors.BROKER_NOT_AVAILABLE));
                 return;
             }
-            short version = ApiKeys.forId(data.apiKey()).latestVersion();
-            sent.put(request.correlationId(), new Sent(request, version));
+            sent.put(request.correlationId(), made);
             teller.sent(request, to.get().id());
             byte[] host = to.get().host().getBytes(StandardCharsets.UTF_8);
             byte[] body = bytes(data, version);
@@ -538,7 +541,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
 
     @Override
     public String cause() {
-        return queue.cause();
+        return polled.cause();
     }
 
     @Override
@@ -594,33 +597,19 @@ public final class SimReplica implements Replica, TraceTeller.Node {
         }
     }
 
-    /** Messages that have come; never waits. */
-    private final class SimQueue implements RaftMessageQueue {
-        private final ArrayDeque<RaftMessage> messages = new ArrayDeque<>();
+    /** What the raft client asked its queue for, since it was given its turn. */
+    private final class Polled {
         private boolean woken;
         private RaftMessage taken;
         private long timeoutMs = 0;
 
-        @Override
-        public RaftMessage poll(long timeoutMs) {
+        void take(RaftMessage message, long timeoutMs) {
             this.timeoutMs = timeoutMs;
-            taken = messages.poll();
-            teller.taken(taken);
-            return taken;
+            taken = message;
+            teller.taken(message);
         }
 
-        @Override
-        public void add(RaftMessage message) {
-            messages.add(message);
-        }
-
-        @Override
-        public boolean isEmpty() {
-            return messages.isEmpty();
-        }
-
-        @Override
-        public void wakeup() {
+        void wake() {
             woken = true;
         }
 

@@ -413,7 +413,7 @@ final class SimRealLog implements SimMetadataLog {
         if (!isOver) {
             isOver = true;
             scheduler.shutdown();
-            unified.closeHandlers();
+            SimRealKill.end(unified);
             unified.removeLogMetrics();
         }
     }
