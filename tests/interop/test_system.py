@@ -95,7 +95,7 @@ def test_a_log_that_was_changed_behind_its_back_is_invalid(ended: tuple[Ended, P
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("version", ["3.9.2", "4.0.2", "4.2.1", "4.3.1"])
+@pytest.mark.parametrize("version", ["3.9.2", "4.0.2", "4.2.1", "4.3.1", "4.4.0"])
 def test_another_release_is_valid(version: str, kafka: KafkaDist, tmp_path: Path) -> None:
     assert kafka.archive.is_file()
     options = "--system kafka --workload producer-ids --observers 0 --seed 3 --nemesis kill"

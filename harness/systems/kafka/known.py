@@ -248,6 +248,12 @@ ENDS: Final = (
     ),
     Known(
         "crash",
+        "Received unexpected invalid request error",
+        "docs/findings.md, voters that lost the same election",
+        red=True,
+    ),
+    Known(
+        "crash",
         "Deleting the corrupt segment",
         "docs/findings.md, an error while a log is recovered",
         red=True,

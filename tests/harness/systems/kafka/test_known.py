@@ -44,7 +44,7 @@ def test_a_loser_that_stands_again_is_known_since_its_vote_is_kept(
 
 @pytest.mark.parametrize(
     ("invariant", "version", "known"),
-    [("C8", "3.9.2", True), ("C8", "4.3.1", True), ("C8", "4.4.0", False), ("S22", "4.3.1", False)],
+    [("C8", "3.9.2", True), ("C8", "4.3.1", True), ("C8", "4.5.0", False), ("S22", "4.3.1", False)],
 )
 def test_settings_of_a_deleted_topic_are_known_of_releases_that_were_looked_at(
     invariant: str, version: str, known: bool
@@ -155,7 +155,7 @@ def test_the_first_releases_begin_to_lead_early_and_lead_on(
             k,
             False,
         )
-        for v, k in (("4.1.2", True), ("4.3.1", True), ("4.4.0", False))
+        for v, k in (("4.1.2", True), ("4.3.1", True), ("4.5.0", False))
     ]
     + [
         (
@@ -178,7 +178,7 @@ def test_the_first_releases_begin_to_lead_early_and_lead_on(
         ("C14", f"are in service {SWITCHED_OFF}: ...", "4.3.1", True, True),
         ("C16", "has in memory at offset 9 brokersToElrs of 2 has t-0", "4.3.1", True, False),
         ("C16", "has in memory at offset 9 brokersToIsrs of 2 has t-0", "4.3.1", False, False),
-        ("C16", "has in memory at offset 9 brokersToElrs of 2 has t-0", "4.4.0", False, False),
+        ("C16", "has in memory at offset 9 brokersToElrs of 2 has t-0", "4.5.0", False, False),
         ("C16", "has in memory at offset 9 credential SCRAM_SHA_256 u is", "3.7.2", True, True),
         ("C9", "has at offset 9 credential SCRAM_SHA_256 u is", "4.3.1", True, True),
         ("C9", "has at offset 9 partition t-0 is", "4.3.1", False, False),

@@ -22,7 +22,10 @@ KEYS = {Path("org/apache/kafka/raft", name) for name in ("ReplicaKey.java", "Vot
 REAL = {
     *(
         Path("org/apache/kafka/raft", f"{name}.java")
-        for name in ("SimRealElections", "SimRealLog", "SimRealLogClass", "SimScheduler")
+        for name in (
+            *("SimRealElections", "SimRealKill", "SimRealLog", "SimRealLogClass"),
+            "SimScheduler",
+        )
     ),
     Path("org/apache/kafka/server/logger/LoggingController.java"),
 }
