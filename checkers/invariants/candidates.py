@@ -6,7 +6,7 @@ Source: KIP-595, KIP-853, KIP-996 (pre-vote); KAFKA-17067, KAFKA-17333.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label
@@ -20,7 +20,8 @@ class UpToDateGrants(Invariant):
     """S5: a vote goes only to a log that is at least as up to date as the voter's own.
 
     Last epochs are compared first, then log ends; the voter's own are those of its log. So with a
-    vote that is told again, too: what the candidate had when it was given may be lost by then.
+    vote that is told again, too: what the candidate had when it was given may be lost by then. The
+    same request, which the network brings once more, has the same answer: nothing follows from it.
     """
 
     name: ClassVar[str] = "S5"
@@ -39,13 +40,18 @@ class UpToDateGrants(Invariant):
     )
     listens: ClassVar[tuple[str, ...]] = ("vote",)
 
+    def __init__(self) -> None:
+        super().__init__()
+        # The newest vote of each voter: its epoch, the candidate, and the end of that one's log.
+        self._given: dict[int, tuple[Any, ...]] = {}
+
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
         """Compare the two logs of a granted vote."""
         if not event["ok"]:
             return
         self.checked += 1
         asks, own = (event["cl_ep"], event["cl_leo"]), (event["my_ep"], event["my_leo"])
-        if asks < own:
+        if asks < own and not self._is_the_same_again(event):
             yield self._anomaly(
                 f"n{event['node']} voted for n{event['cand']} in epoch {event['ep']}, whose log"
                 f" ends at {asks[1]} of epoch {asks[0]}, its own at {own[1]} of epoch {own[0]}"
@@ -54,7 +60,13 @@ class UpToDateGrants(Invariant):
                 epoch=event["ep"],
                 candidate=event["cand"],
             )
+        elif not event["pre"]:
+            self._given[event["node"]] = _asked(event)
         yield from self._own_log(event, world.replica(event), own)
+
+    def _is_the_same_again(self, event: Event) -> bool:
+        """Tell whether that very vote was given before, when the log was up to date."""
+        return not event["pre"] and self._given.get(event["node"]) == _asked(event)
 
     def _own_log(self, event: Event, replica: Replica, said: tuple[int, int]) -> Iterator[Anomaly]:
         end, epoch = replica.log.end, _last_epoch(replica)
@@ -67,6 +79,10 @@ class UpToDateGrants(Invariant):
                 event,
                 epoch=event["ep"],
             )
+
+
+def _asked(event: Event) -> tuple[Any, ...]:
+    return tuple(event.get(each) for each in ("ep", "cand", "cand_dir", "cl_ep", "cl_leo"))
 
 
 def _last_epoch(replica: Replica) -> int | None:

@@ -848,6 +848,22 @@ def test_a_vote_that_is_told_again_is_judged_by_what_the_candidate_has_then() ->
     assert names(consensus(trace.run())) == {"S5"}
 
 
+@pytest.mark.parametrize("lost", [0, 1])
+def test_the_request_of_a_vote_that_comes_once_more_changes_nothing(lost: int) -> None:
+    """The voter has records of the winner by then (seed 29928132000254 of Kafka 4.3.1)."""
+    trace = one_leader()
+    trace.elect(2, 2, voters=[3])
+    trace.replicate(2, 3)
+    trace.persist(3, 3, voted=2)
+    trace.role(3, "unattached", voted=2)
+    asked = dict(trace.grant(3, 2))
+    trace.append(2)
+    trace.replicate(2, 3)
+    again = trace.grant(3, 2)
+    again |= {"cl_ep": asked["cl_ep"], "cl_leo": asked["cl_leo"] - lost}
+    assert ("S5" in names(consensus(trace.run()))) is bool(lost)
+
+
 def frozen() -> Trace:
     trace = one_leader()
     for node in trace.disks:
