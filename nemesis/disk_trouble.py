@@ -7,7 +7,7 @@ the heal mends the disk and starts again what has stopped meanwhile.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -22,11 +22,13 @@ from nemesis.common.hosts import DISK, PROCESS, needs, needs_disks
 from nemesis.common.restarts import restart
 from nemesis.common.taking import take
 from nemesis.common.targets import draw_target
-from nemesis.common.turns import in_turn
+from nemesis.common.turns import in_turn, is_live
 
 _TARGETS = {"leader": 4, "follower": 2, "one": 1, "minority": 2, "majority": 1, "all": 1}
 _OTHERS_S = 30.0  # for another fault to be done with a node
 _WAIT_S = 0.6  # for a node to meet it
+_DYING_S = 2.0  # for a real process to end of what it met; a JVM takes its time
+_POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class DiskTrouble:
 
     family = "disk"
     asks = (Disks,)
+    is_fatal = True  # to a node that meets it
 
     def draw(self, rng: Random) -> Mapping[str, Any]:
         """Draw how bad it is."""
@@ -117,6 +120,8 @@ class DiskTrouble:
         broken = [node for node, seen in tried.items() if self.is_there(seen)]
         if broken:
             raise HarnessError(f"the disk of {', '.join(broken)} is still broken: {tried}")
+        if self.is_fatal and is_live(cluster):
+            await _last_moments([node for node, times in met.items() if times], cluster)
         down = [n for n in undo.pids if cluster.environment.process(n).pid is None]
         ours = [n for n in down if await self._may_start(fault, n, cluster)]
         seen = await restart({node: undo.pids[node] for node in ours}, cluster)
@@ -173,6 +178,8 @@ class DiskIoError(DiskTrouble):
 class SlowFsync(DiskTrouble):
     """Slow every fsync of nodes down to 20 ms to 1 s, during which the node stands still."""
 
+    is_fatal = False
+
     def draw(self, rng: Random) -> Mapping[str, Any]:
         """Draw how long."""
         return {"ms": rng.choice((20, 50, 100, 300, 1_000))}
@@ -184,6 +191,15 @@ class SlowFsync(DiskTrouble):
     def is_there(self, seen: Mapping[str, Any]) -> bool:
         """Tell whether fsyncs were kept waiting."""
         return bool(seen["fsync_ms"] > 0)
+
+
+async def _last_moments(nodes: Sequence[str], cluster: Cluster) -> None:
+    """Give nodes that have met the fault time to end of it: one that ends later nobody starts."""
+    deadline_s = asyncio.get_running_loop().time() + _DYING_S
+    while any(cluster.environment.process(node).pid is not None for node in nodes):
+        if asyncio.get_running_loop().time() >= deadline_s:
+            return  # they live with it
+        await asyncio.sleep(_POLL_S)
 
 
 def _met(before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
