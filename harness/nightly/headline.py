@@ -91,10 +91,20 @@ def _invalid(told: Told) -> Iterator[str]:
         return
     ways = _count(ways_to_fail(sound), "way")
     times = sum(each["times"] for each in sound)
-    yield f"{times:,} of {of} {'is' if times == 1 else 'are'} invalid, in {ways}."
+    are = "is" if times == 1 else "are"
+    yield f"{times:,} of {of} {are} invalid, in {ways}{_explained(sound)}."
     if with_bug:
         runs = _count(with_bug, "more run")
         yield f"{runs} with a seeded bug failed, as {'it' if with_bug == 1 else 'they'} should."
+
+
+def _explained(failing: list[Told]) -> str:
+    """Tell how many of the ways to fail are known; nothing where none is."""
+    ways = ways_to_fail(failing)
+    news = ways_to_fail([each for each in failing if not each.get("findings")])
+    if news == ways:
+        return ""
+    return ", all known" if not news else f", {ways - news:,} of them known"
 
 
 def ways_to_fail(failing: list[Told]) -> int:

@@ -46,7 +46,7 @@ class Failing:
     """Runs of one entry that fail in one way: what they broke first, or what casts doubt on them.
 
     ``signature`` is that of ``harness.store.signatures``; ``invariants`` are all that the first of
-    these runs broke.
+    these runs broke, and ``findings`` what explains that: none where it is news.
     """
 
     entry: str
@@ -57,6 +57,7 @@ class Failing:
     first_seed: int = 0
     last_seed: int = 0
     message: str = ""
+    findings: tuple[str, ...] = ()
     runs: list[str] = field(default_factory=list)  # stored ones
     again: Line | None = None  # the first of them, run again: k of N
     shrunk: Line | None = None
@@ -121,6 +122,11 @@ class Night:
     ended: Line | None = None
 
     @property
+    def news_first(self) -> list[Failing]:
+        """Give the ways to fail, those that no finding explains first."""
+        return sorted(self.failing.values(), key=lambda failing: bool(failing.findings))
+
+    @property
     def used_s(self) -> float:
         """Seconds of work so far."""
         return sum(self.spent_s.values())
@@ -170,6 +176,7 @@ class Night:
         if not failing.times:
             failing.first_seed, failing.message = seed, line.get("message", "")
             failing.invariants = tuple(line["invariants"])
+            failing.findings = tuple(line.get("findings", ()))
         failing.times += 1
         failing.last_seed = seed
         if line.get("store"):

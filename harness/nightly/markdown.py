@@ -49,6 +49,8 @@ def _failing(failing: Told) -> Iterator[str]:
     times = f", {failing['times']} times" if failing["times"] > 1 else ""
     yield from ("", f"### {_plain(names)}: {_plain(failing['entry'])}{times}", "")
     yield _plain(failing["message"])
+    if failing.get("findings"):
+        yield from ("", f"Known: {_plain('; '.join(failing['findings']))}")
     if failing["commands"]:
         yield from ("", "```", *failing["commands"], "```")
 

@@ -49,7 +49,7 @@ _SEVERITY: Final = (EXIT_INVALID, EXIT_HARNESS, EXIT_UNKNOWN)
 
 
 def _reds(plan: Plan, night: Night) -> Iterator[Red]:
-    for failing in night.failing.values():
+    for failing in night.news_first:
         code = EXIT_INVALID if failing.verdict == "invalid" else EXIT_UNKNOWN
         if failing.verdict != "valid":
             yield Red(code, sentence(failing))
@@ -130,7 +130,8 @@ def sentence(failing: Failing) -> str:
     broke = ", ".join(failing.invariants)
     what = f"{broke} broken" if broke else _DOUBTS.get(failing.verdict, failing.verdict)
     message = f": {failing.message}" if failing.message else ""
-    return f"{failing.entry}: {what} ({seeds}){message}"
+    known = f"; known: {'; '.join(failing.findings)}" if failing.findings else ""
+    return f"{failing.entry}: {what} ({seeds}{known}){message}"
 
 
 _DOUBTS: Final = {"unknown": "in doubt"}
@@ -165,8 +166,7 @@ def summary(
         },
         "skipped": skipped(plan, night),
         "failing": [
-            _failing(each, plan.entries[each.entry].mutant, program)
-            for each in night.failing.values()
+            _failing(each, plan.entries[each.entry].mutant, program) for each in night.news_first
         ],
         "canaries": {
             name: {**told, "command": hunts.get(name)} for name, told in night.canaries.items()
@@ -213,6 +213,7 @@ def _failing(failing: Failing, mutant: str | None, program: Program) -> dict[str
         "signature": failing.signature,
         "mutant": mutant,
         "message": failing.message,
+        "findings": list(failing.findings),
         "times": failing.times,
         "first_seed": failing.first_seed,
         "last_seed": failing.last_seed,

@@ -15,6 +15,7 @@ from harness.explore.play import seen_in
 from harness.nightly.entries import Canary, Sim
 from harness.nightly.ledger import Key, key_of
 from harness.processes.outlook import expect
+from harness.run.judge import findings_of
 from harness.sessions.plan import Plan
 from harness.sessions.reached import Reach
 from harness.sessions.released.chase import Chase, Play, chase
@@ -112,6 +113,8 @@ def judged(run: SimRun) -> Line:
         line["signature"] = signature(judgement.anomalies[0].invariant, first)
     elif doubts:
         line["signature"] = of_doubt(doubts[0])
+    if findings := findings_of(anomaly.to_json() for anomaly in judgement.anomalies):
+        line["findings"] = findings
     if run.verdict is not Valid.VALID:
         line["message"] = first
     if judgement.known:

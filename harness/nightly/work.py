@@ -21,6 +21,7 @@ from harness.nightly.rotation import rotate
 from harness.nightly.searches import Searching, Stored
 from harness.processes.command import Answer, Program
 from harness.processes.crew import Crew, Job, Local, Said, work_off
+from harness.run.judge import findings_of
 from harness.sessions.released.live import player
 from harness.sessions.released.simulated import simulated
 from harness.sessions.zoo import bugs
@@ -408,6 +409,8 @@ def _of_run(answer: Answer) -> Line:
         line["signature"] = signature(anomalies[0]["invariant"], anomalies[0]["message"])
     elif doubts:
         line["signature"] = of_doubt(doubts[0])
+    if findings := findings_of(anomalies):
+        line["findings"] = findings
     if told["verdict"] != "valid":
         line["message"] = anomalies[0]["message"] if anomalies else "; ".join(doubts)
     if told.get("known"):

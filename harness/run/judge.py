@@ -118,6 +118,12 @@ def judge_here(
     return conclude(results, harness_reason, known_of(run.spec))
 
 
+def findings_of(anomalies: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Name the findings that explain some of a run's anomalies, as JSON objects; none twice."""
+    told = (anomaly.get("details", {}).get(FINDING) for anomaly in anomalies)
+    return list(dict.fromkeys(finding for finding in told if finding))
+
+
 def known_of(spec: RunSpec) -> tuple[Known, ...]:
     """Give the known faults of a run's system."""
     if spec.system not in systems.names():

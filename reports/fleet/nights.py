@@ -52,6 +52,7 @@ class Failure:
     commands: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()  # folders, as the night knew them
     mutant: str | None = None
+    findings: tuple[str, ...] = ()  # that explain it; none: it is news
 
     @property
     def unit(self) -> str:
@@ -152,7 +153,7 @@ class Night:
 
     @property
     def first(self) -> Failure | None:
-        """The failure to look at first: of the worst kind, the one that was met first."""
+        """The failure to look at first: of the worst kind, news before what is known."""
         return min(self.failures, key=_rank, default=None)
 
     @property
@@ -162,8 +163,8 @@ class Night:
         return {w: sum(entry.verdicts.get(w, 0) for entry in self.entries) for w in words}
 
 
-def _rank(failure: Failure) -> tuple[bool, bool]:
-    return failure.verdict != "invalid", bool(failure.mutant)
+def _rank(failure: Failure) -> tuple[bool, bool, bool]:
+    return failure.verdict != "invalid", bool(failure.mutant), bool(failure.findings)
 
 
 def read_nights(root: Path, complain: Callable[[str], None] = lambda _: None) -> list[Night]:
@@ -230,6 +231,7 @@ def _failure(told: Mapping[str, Any]) -> Failure:
         verdict=str(told["verdict"]),
         invariants=_strings(told["invariants"]),
         message=str(told["message"]),
+        findings=_strings(told.get("findings", ())),
         times=int(told["times"]),
         first_seed=int(told["first_seed"]),
         reproduced=None if again is None else (int(again[0]), int(again[1])),

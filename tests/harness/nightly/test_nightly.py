@@ -350,6 +350,22 @@ SPENT = {"t": "spent", "entry": "sim:a", "s": 3540.0}
             ),
         ),
         (
+            PLAN,
+            [
+                seed_line(1),
+                bad(2, findings=["a page, a story"]),
+                bad(3, signature="S1: another"),
+                CANARY,
+                SPENT,
+            ],
+            "2 of 3 histories are invalid, in 2 ways, 1 of them known. It took 59 min.",
+        ),
+        (
+            PLAN,
+            [bad(1, findings=["a page, a story"]), CANARY, SPENT],
+            "1 of 1 history is invalid, in 1 way, all known. It took 59 min.",
+        ),
+        (
             SEEDED,
             [bad(1), bad(2), SPENT],
             (
@@ -391,6 +407,23 @@ def test_a_night_is_told_in_sentences(
 ) -> None:
     """The gravest comes first; what a seeded bug broke is no news."""
     assert told_of(wanted, *lines)["headline"] == headline
+
+
+def test_what_no_finding_explains_comes_first() -> None:
+    told = told_of(
+        PLAN,
+        bad(1, message="was seen before", findings=["a page, a story", "a page, another"]),
+        bad(2, signature="S1: another", message="is news"),
+    )
+    assert [each["message"] for each in told["failing"]] == ["is news", "was seen before"]
+    assert [each["findings"] for each in told["failing"]] == [
+        [],
+        ["a page, a story", "a page, another"],
+    ]
+    news, known = told["reasons"][:2]
+    assert news == "sim:a: S1 broken (1 run, seed 2): is news"
+    said = "1 run, seed 1; known: a page, a story; a page, another"
+    assert known == f"sim:a: S1 broken ({said}): was seen before"
 
 
 def test_a_failure_counts_once_however_many_entries_meet_it() -> None:

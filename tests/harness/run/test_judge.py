@@ -16,7 +16,15 @@ from harness.contracts.checker import Checker, RunData
 from harness.errors import UnknownPluginError
 from harness.history.ops import History, Op
 from harness.registry import checkers
-from harness.run.judge import ANOMALIES_KEPT_MAX, STANDARD, Judgement, conclude, distinct, judge
+from harness.run.judge import (
+    ANOMALIES_KEPT_MAX,
+    STANDARD,
+    Judgement,
+    conclude,
+    distinct,
+    findings_of,
+    judge,
+)
 from harness.spec import RunSpec
 from harness.verdict import Anomaly, CheckResult, Known, Sighting, Valid
 
@@ -226,4 +234,6 @@ def test_what_is_known_and_red_stays_and_names_its_finding() -> None:
     assert judgement.known == {"docs": 1}
     (anomaly,) = judgement.anomalies
     assert (anomaly.message, anomaly.details["finding"]) == (BAD.message, "docs")
+    twice = [each.to_json() for each in (anomaly, BAD, anomaly)]
+    assert findings_of(twice) == ["docs"]
     assert conclude([CheckResult("a", Valid.INVALID)]).system is Valid.INVALID

@@ -364,6 +364,16 @@ def test_a_red_night_says_what_failed_first_and_how_to_see_it_again(store: Store
     assert link in page.split("</header>")[0]
 
 
+def test_what_is_known_is_not_what_failed_first() -> None:
+    known = broken_seeds(3, "n2 fetched too early", findings=["a page, a story"])
+    lines = [*known, *broken_seeds(1, "n1 voted twice", entry="sim:disks"), CAUGHT]
+    head = head_of(render_fleet(build([], [night(*lines)])))
+    assert "4 of 4 histories are invalid, in 2 ways, 1 of them known." in head
+    assert "What failed first: S3 n1 voted twice In sim:disks" in head
+    head = head_of(render_fleet(build([], [night(*known, CAUGHT)])))
+    assert "What failed first: S3 n2 fetched too early Known: a page, a story In" in head
+
+
 def test_a_green_night_says_how_much_it_checked() -> None:
     """Valid seeds are not stored: a store without runs has had a good night."""
     some = seeds(40)
