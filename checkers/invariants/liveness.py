@@ -99,7 +99,10 @@ L10 = Meaning(
 L11 = Meaning(
     "L11",
     title="bounded log",
-    promise="A node takes a snapshot when it has as many bytes of new records as its setting says.",
+    promise=(
+        "A node takes a snapshot when it has as many bytes of new records as its setting says, and "
+        "keeps none that ends before its log begins."
+    ),
     why=(
         "Without snapshots the metadata log grows for ever: disks fill, and each restart takes "
         "longer than the one before."

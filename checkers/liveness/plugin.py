@@ -7,7 +7,7 @@ stretches of the history: ``recovery``, which ends when all nodes run, are led a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from checkers.invariants.liveness import L1, L2, L3, L5, L6, L7, L8, L10, L11, L12, L13
 from checkers.invariants.patience import Patience
@@ -91,6 +91,10 @@ def liveness(run: RunData) -> CheckResult:
         if SNAPSHOT_SETTING in run.spec.settings:
             checked["L11"] = len(names_of(run))
             anomalies += _overdue(run, int(run.spec.settings[SNAPSHOT_SETTING]))
+        kept = [name for name in names_of(run) if run.snapshots.get(name)]
+        if kept:
+            checked["L11"] = max(len(kept), checked.get("L11", 0))
+            anomalies += _left_behind(run, kept)
         asked, late = _late_ops(run.history, recovery.end_ns)
         checked["L5"] = asked
         anomalies += late
@@ -207,4 +211,20 @@ def _overdue(run: RunData, due_bytes: int) -> Iterator[Anomaly]:
                 "L11",
                 f"{name} has {since} batches after its newest snapshot, at {newest}; one is due"
                 f" after {due_bytes} bytes",
+            )
+
+
+def _left_behind(run: RunData, nodes: Iterable[str]) -> Iterator[Anomaly]:
+    """Find snapshots that a node should have deleted, as they end before its log begins."""
+    for name in nodes:
+        ends = sorted(s.end for s in run.snapshots[name] if s.error is None)
+        batches = run.logs.get(name, ())
+        begin = batches[0].base if batches else max(ends, default=0)
+        old = [end for end in ends if 0 < end < begin]
+        if old:
+            yield Anomaly(
+                "L11",
+                f"{name} still has the snapshots of {', '.join(map(str, old))}, though its log"
+                f" begins at {begin}",
+                details={"nodes": [name]},
             )

@@ -86,7 +86,11 @@ def no_committed_truncation(tables: Tables) -> Sequence[Wrong]:
             }
         )
         .where("high is not null")
-        .select(*REPLICA, "node", F.col("ord").alias("until"), "type", "time_ns", "low", "high")
+        .select(
+            *(*REPLICA, "node", "type", "time_ns", "low", "high"),
+            F.col("ord").alias("until"),
+            F.col("epoch").alias("follows"),
+        )
     )
     gone = (
         tables.lives.where("until is not null")
@@ -94,8 +98,13 @@ def no_committed_truncation(tables: Tables) -> Sequence[Wrong]:
         .join(cuts.hint(SMALL), [*REPLICA, "until"])
         .where("last >= low and last < high")
     )
-    committed = tables.contents.where("committed is not null").select("run_id", *BATCH, "committed")
-    lost = committed.join(gone.hint(SMALL), ["run_id", *BATCH]).where("committed < until")
+    committed = tables.contents.where("committed is not null").select(
+        "run_id", *BATCH, "committed", "committed_in"
+    )
+    # Who follows an older leader counts in no majority of a newer epoch.
+    lost = committed.join(gone.hint(SMALL), ["run_id", *BATCH]).where(
+        "committed < until and (type <> 'trunc' or committed_in <= follows)"
+    )
     firsts = lost.groupBy(*REPLICA, "node", "until", "type", "low").agg(
         F.min("base").alias("base"), F.min("time_ns").alias("time_ns")
     )

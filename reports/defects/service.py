@@ -178,6 +178,13 @@ SERVICE: Final = (
         "A snapshot after {due} bytes",
     ),
     rule(
+        "L11",
+        r"(?P<node>\S+) still has the snapshots of (?P<old>.*), though its log begins at"
+        r" (?P<at>\S+)",
+        "{node} did not delete the snapshots of {old}, which its log has left behind",
+        "A log that begins at {at} has no snapshot before that",
+    ),
+    rule(
         "L10",
         r"(?P<node>\S+) wants to stop and was told to wait for more than (?P<s>\S+) s",
         "{node} wanted to stop and was not let go for {s} s",

@@ -834,6 +834,24 @@ def test_voters_below_an_old_copy_are_known_once_they_are_told() -> None:
     assert names(consensus(trace.run())) == {"S10", "S28"}, "its leader has what it cut, too"
 
 
+@pytest.mark.parametrize(("follows", "lost"), [(1, False), (2, True)])
+def test_who_follows_an_older_leader_may_cut_what_a_newer_one_commits(
+    follows: int, lost: bool
+) -> None:
+    """It counts in no majority of the newer epoch (seed 129 of ours, with damaged disks)."""
+    trace = one_leader()
+    batch = trace.append(1)
+    trace.replicate(1)
+    trace.elect(2, 2, voters=[3])
+    trace.append(2)
+    trace.replicate(2, 3)
+    trace.commit(2)
+    trace.start(1)  # so that it has heard of no high watermark
+    trace.truncate(1, batch.base)["ep"] = follows
+    found = [a.message for a in consensus(trace.run()).anomalies if a.invariant == "S10"]
+    assert any("lost the committed" in each for each in found) is lost
+
+
 def test_a_vote_that_is_told_again_is_judged_by_what_the_candidate_has_then() -> None:
     """It may have lost the end of its log since it was voted for."""
     trace = one_leader()

@@ -200,6 +200,27 @@ def test_a_log_that_outgrows_its_snapshot_is_overdue(due_bytes: int, late: bool)
     assert [a.invariant for a in result.anomalies] == ["L11"] * late
 
 
+@pytest.mark.parametrize(
+    ("ends", "first", "told"),
+    [
+        ([10], 0, None),
+        ([10, 15], 10, None),
+        ([10, 15], 15, "n1 still has the snapshots of 10, though its log begins at 15"),
+        ([0, 15], 15, None),
+        ([10, 15], None, "n1 still has the snapshots of 10, though its log begins at 15"),
+        ([15], None, None),
+    ],
+)
+def test_snapshots_before_the_log_are_deleted(
+    ends: list[int], first: int | None, told: str | None
+) -> None:
+    log = () if first is None else (LogBatch(first, 20, 1, 1, control=False, records=()),)
+    snapshots = {"n1": tuple(LogSnapshot(end, 1, ()) for end in ends)}
+    result = liveness(replace(Run().data(), logs={"n1": log}, snapshots=snapshots))
+    assert [a.message for a in result.anomalies] == [told] * (told is not None)
+    assert result.checked["L11"] == 1
+
+
 # --------------------------------------------------------------------------- L4, L5, L6
 
 
