@@ -148,6 +148,13 @@ KEEPS_SETTINGS: Final = Known(
     ", the same but for settings of deleted topics: ",
     "docs/findings.md, a deleted topic's settings",
 )
+# And so does a controller that loads them from the snapshot of one that did.
+LOADS_SETTINGS: Final = Known(
+    "C16",
+    "settings of ConfigResource(type=TOPIC,",
+    "docs/findings.md, a deleted topic's settings",
+    red=True,
+)
 
 # Snapshots leave out who is eligible while eligible leaders are switched off.
 LEAVES_OUT: Final = Known(
@@ -286,7 +293,7 @@ SINCE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (VOTES_KEPT_SINCE, (STANDS_AGAIN,)),
 )
 UNTIL: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
-    (KEEPS_SETTINGS_UNTIL, (KEEPS_SETTINGS,)),
+    (KEEPS_SETTINGS_UNTIL, (KEEPS_SETTINGS, LOADS_SETTINGS)),
     (CLEARS_ELIGIBLE_UNTIL, (CLEARS_ELIGIBLE, KEEPS_MOVED, LEAVES_OUT, SWITCHES_OFF)),
     (COUNTS_REMOVED_UNTIL, (COUNTS_REMOVED,)),
     (ELECTS_EMPTY_UNTIL, (ELECTS_EMPTY,)),

@@ -14,6 +14,7 @@ from harness.systems.kafka.known import known_of
 from harness.systems.kafka.releases import Release
 from harness.verdict import Anomaly
 
+OF_TOPIC = "settings of ConfigResource(type=TOPIC, name='t0')"
 BEGAN = "n2 began as candidate of epoch 1 (n2 seq 4): its disk has leader 1"
 LOST = f"{BEGAN}, so that it had lost that election"
 REMOVED = "Unexpected acknowledgement from non-voter"
@@ -178,6 +179,8 @@ def test_the_first_releases_begin_to_lead_early_and_lead_on(
         ("C14", f"are in service {SWITCHED_OFF}: ...", "4.3.1", True, True),
         ("C16", "has in memory at offset 9 brokersToElrs of 2 has t-0", "4.3.1", True, False),
         ("C16", "has in memory at offset 9 brokersToIsrs of 2 has t-0", "4.3.1", False, False),
+        ("C16", f"at offset 9 {OF_TOPIC} is {{a=1}}, not null", "4.3.1", True, True),
+        ("C16", f"at offset 9 {OF_TOPIC} is {{a=1}}, not null", "4.5.0", False, False),
         ("C16", "has in memory at offset 9 brokersToElrs of 2 has t-0", "4.5.0", False, False),
         ("C16", "has in memory at offset 9 credential SCRAM_SHA_256 u is", "3.7.2", True, True),
         ("C9", "has at offset 9 credential SCRAM_SHA_256 u is", "4.3.1", True, True),
