@@ -175,8 +175,8 @@ def _holder(event: Event | None, where: str) -> str:
 class NoCommittedTruncation(Invariant):
     """S10: no truncation, no restart and no snapshot removes a record that is committed.
 
-    What a snapshot covers is not removed. Who still follows the leader of an older epoch does not
-    count among those that hold what a newer one has committed, and may go by its leader's log.
+    What a snapshot covers is not removed. A node that still follows the leader of an older epoch
+    may truncate what the leader of a newer one commits: that leader does not count it as a holder.
     """
 
     name: ClassVar[str] = "S10"

@@ -63,7 +63,7 @@ class Host:
 
 
 def healed(kind: DiskTrouble, host: Host) -> tuple[Mapping[str, Any], float]:
-    """What the heal says, and how long it took."""
+    """Heal the fault; give what the heal reports, and the seconds that it took."""
 
     async def main() -> tuple[Mapping[str, Any], float]:
         before = {"errno": None, "refused": 0, "slowed": 0, "fsync_ms": 0}

@@ -3,10 +3,8 @@ package org.apache.kafka.raft;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 
-import org.apache.kafka.common.network.ListenerName;
-
-/** The network as the raft client of these releases takes it: who sends a request gets a future of its answer. */
-interface SimChannel extends NetworkChannel {
+/** The network as raft clients of these releases ask it to send: who sends a request gets the future of its answer. */
+interface SimSender extends NetworkChannel {
     /** Send a request; the future is of its answer. */
     void send(RaftRequest.Outbound request, CompletableFuture<RaftResponse.Inbound> answer);
 
@@ -19,10 +17,5 @@ interface SimChannel extends NetworkChannel {
 
     @Override
     default void close() {
-    }
-
-    @Override
-    default ListenerName listenerName() {
-        return SimRaft.LISTENER;
     }
 }
