@@ -58,8 +58,8 @@ def unanswered_fetches(history: History, events: Events) -> tuple[int, list[Anom
     asked: list[list[Event]] = []  # by node
     for of_node in events.values():
         asked.append(own := [])
-        heard_ns.update(zip(map(_process, of_node), map(_ARRIVED, of_node), strict=True))
         for event in of_node:
+            heard_ns[event["node"], event["inc"]] = event["rx_ns"]
             kind = event["t"]
             if kind in _MOVES:
                 lives[_process(event)].moves_ns.append(event["rx_ns"])

@@ -6,9 +6,11 @@ a cluster at rest: one leader that commits now and then, and others that hear of
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Final
 
 from checkers.replay.trace import Event
@@ -30,6 +32,7 @@ JUDGED_FROM: Final = 4  # commits, for most of them to be said of
 # From its registration, for which a broker may have had to wait until an old session had run out.
 UNFENCED_WITHIN_NS = 2_000_000_000
 # What a node says of itself by, as ``Node.take`` hears it.
+_ARRIVED: Final[Callable[[Event], int]] = itemgetter("rx_ns")
 _TELLING = frozenset({"start", "role", "hwm", "voters", "apply", "reg", "hb", "stop"})
 
 
@@ -213,7 +216,7 @@ def _heard_late(
 ) -> Iterator[tuple[str, str, list[tuple[Event, bool]]]]:
     """Give each node, each leader, and that one's commits: was each heard of in time?"""
     marks = {
-        name: [e for e in run.events.get(name, ()) if e["t"] == "hwm" and _within(e, window)]
+        name: [event for event in _within(run.events.get(name, ()), window) if event["t"] == "hwm"]
         for name in names_of(run)
     }
     for by, own in marks.items():
@@ -228,8 +231,9 @@ def _heard(event: Event, told: Iterable[Event]) -> bool:
     return any(e["v"] >= event["v"] and e["rx_ns"] <= until_ns for e in told)
 
 
-def _within(event: Event, window: Window) -> bool:
-    return bool(window.begin_ns <= event["rx_ns"] < window.end_ns)
+def _within(events: Sequence[Event], window: Window) -> Sequence[Event]:
+    first = bisect_left(events, window.begin_ns, key=_ARRIVED)
+    return events[first : bisect_left(events, window.end_ns, lo=first, key=_ARRIVED)]
 
 
 def place(node: Node) -> str:

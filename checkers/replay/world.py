@@ -350,8 +350,10 @@ class World:
 
     def arrive(self, event: Event, *, blind: bool) -> Replica:
         """Note whose event comes, before it is judged; ``blind``: its disk is not known."""
-        replica = self.here = self.replica(event)
-        self._now = event
+        replica = self.replicas.get((event["node"], event["dir"]))
+        if replica is None:
+            replica = self.replica(event)
+        self.here, self._now = replica, event
         if event["inc"] != replica.incarnation:
             self._current[event["node"]] = replica.id
             replica.begin(event["inc"], whole=event["t"] in ("start", "disk"))

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from sys import intern
 from traceback import extract_tb, format_exception, format_exception_only
 from typing import Any
 
@@ -43,7 +44,6 @@ from harness.verdict import Anomaly, CheckResult, Known, Valid
 
 OPTIONS = RunOptions(settle_s=5.0)
 NOWHERE = RunDir(Path("simulation"))  # no run of the store
-OBJECTS_PER_COLLECTION = 300_000  # most of what is made stays until the run is judged
 LINES_PER_HASH = 64
 _decode = msgspec.json.Decoder().decode
 
@@ -141,8 +141,12 @@ class _Tape:
             self._hash()
         event = _decode(line)
         event["rx_ns"] = event["ts"]  # one clock: it arrives as it happens
+        event["t"] = intern(event["t"])  # one string of each type for all who ask for it
         self.last = event
-        self.events.setdefault(node, []).append(event)
+        try:
+            self.events[node].append(event)
+        except KeyError:
+            self.events[node] = [event]
         self.count += 1
         if self.turn is not None:
             self.turn(event, self.count)
@@ -235,7 +239,7 @@ def simulate(plan: Plan, options: RunOptions = OPTIONS, fork: Fork | None = None
     """
     if plan.spec.env != SIM:
         raise UsageError(f"env {plan.spec.env!r}: only a run with env 'sim' can be simulated")
-    with _few_collections():
+    with _no_collections():
         with ExitStack() as stack:
             stage = _Stage(plan, stack, fork)
             try:
@@ -257,15 +261,20 @@ def _freeze_once() -> None:
 
 
 @contextmanager
-def _few_collections() -> Iterator[None]:
-    """Make the garbage collector run seldom, and skip what was there before the first run."""
+def _no_collections() -> Iterator[None]:
+    """Have no collection of garbage meanwhile: most of what is made stays until the run is judged.
+
+    Where there is a JVM, JPype would have Python collect all of it, in a thread of Java's, each
+    time that Java has collected: a tenth of a second for a run of one minute.
+    """
     _freeze_once()
-    thresholds = gc.get_threshold()
-    gc.set_threshold(max(OBJECTS_PER_COLLECTION, thresholds[0]), *thresholds[1:])
+    was_on = gc.isenabled()
+    gc.disable()
     try:
         yield
     finally:
-        gc.set_threshold(*thresholds)
+        if was_on:
+            gc.enable()
 
 
 class _Stage:

@@ -127,6 +127,8 @@ class DurableLog:
                 self._found.append(_Found(segment, position, batch))
                 yield batch
                 continue
+            if len(self._segments) == 1:
+                return
             rolled = segment.with_name(segment_name(offset))
             if rolled == segment:
                 return

@@ -83,6 +83,11 @@ class VirtualClock:
         """Milliseconds on the steady clock of the process."""
         return self._process.local_ns(self._loop.now_ns) // 1_000_000
 
+    def both_ms(self) -> tuple[int, int]:
+        """Milliseconds on both clocks, the steady one first."""
+        now_ms = self._process.local_ns(self._loop.now_ns) // 1_000_000
+        return now_ms, self._host.wall_ms(now_ms)
+
     def trace_ns(self) -> int:
         """The true time, for the event trace."""
         return self._loop.now_ns
@@ -160,19 +165,21 @@ class VirtualTracer:
         if self._host.watch is not None:
             self._host.happens(_decode(self._lines[-1]))
 
-    def emit_encoded(self, tail: bytes) -> None:
-        """Take one event that is a line of JSON already, but for what all events have in front.
+    def emit_encoded(self, tails: bytes) -> None:
+        """Take events that are lines of JSON already, but for what all events have in front.
 
-        Such come when a turn of the node is over, one by one, in their order with its changes of
-        the disk: who watches is told after the last.
+        Such come when a turn of the node is over, in their order with its changes of the disk: who
+        watches is told after the last.
         """
-        _, _, epoch, _, _, type_, _ = tail.split(b'"', 6)  # ,"ep":3,"t":"flush","upto":17}
-        self._epoch = int(epoch[1:-1])
-        if self._power_loss is not None and type_ in _ENCODED_CLAIMS:
-            self._power_loss.claimed()
-        self._take_encoded(tail)
-        if type_ == b"start":
-            self._begin(PowerLoss(self._host.disk, self._left_encoded, read_undated))
+        for tail in tails.splitlines():
+            _, _, epoch, _, _, type_, _ = tail.split(b'"', 6)  # ,"ep":3,"t":"flush","upto":17}
+            self._epoch = int(epoch[1:-1])
+            if type_ in _ENCODED_CLAIMS and self._power_loss is not None:
+                self._power_loss.claimed()
+            self._take_encoded(tail)
+            if type_ == b"start":
+                self._begin(PowerLoss(self._host.disk, self._left_encoded, read_undated))
+        self.flush()
 
     def _take_encoded(self, tail: bytes) -> None:
         self._seq += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 from uuid import UUID
 
 from harness import seeds
@@ -33,7 +33,13 @@ from harness.systems.nodes.levels import (
     first_level,
     supported_levels,
 )
-from harness.systems.nodes.stored_log import LogTail, Peekable, read_log, read_snapshots
+from harness.systems.nodes.stored_log import (
+    LogTail,
+    Peekable,
+    is_peekable,
+    read_log,
+    read_snapshots,
+)
 from node.config import ConfigError, NodeConfig, parse
 from node.core.messages import AddVoterRequest, RemoveVoterRequest
 from node.core.types import Endpoint, Listener, ReplicaKey
@@ -210,11 +216,11 @@ class KraftNodes:
     def read_log(self, node: str, begin: int, below: int) -> list[LogBatch]:
         """Batches of the node's log while it runs on a simulated disk; see ``LogTail``."""
         disk, tail = self._site.disk(node), self._tails.get(node)
-        if not isinstance(disk, Peekable):
+        if not is_peekable(type(disk)):
             return []
         if tail is None:
             tail = self._tails[node] = LogTail(self._site.data_dir(node), self._read)
-        return tail.read(disk, begin, below)
+        return tail.read(cast("Peekable", disk), begin, below)
 
     # ------------------------------------------------------------------ Kill, Pause, Roles
 

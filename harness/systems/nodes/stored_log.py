@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -47,6 +48,12 @@ class Peekable(Protocol):
     def peek(self, path: Path, offset: int, size: int) -> bytes:
         """A part of a file; empty when it is not there, or ends before."""
         ...
+
+
+@cache  # to look at each disk each time costs as much as to read its newest batch
+def is_peekable(disk: type) -> bool:
+    """Tell whether disks of a class can be looked at like that."""
+    return issubclass(disk, Peekable)
 
 
 def read_log(

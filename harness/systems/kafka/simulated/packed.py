@@ -5,7 +5,7 @@ Numbers and meanings are those of ``java/seam/krucible/Kinds.java``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from enum import IntEnum
 from struct import Struct
 from typing import Final
@@ -57,14 +57,14 @@ def pack(kind: int, a: int = 0, b: int = 0, c: int = 0, d: int = 0, data: bytes 
     return _HEAD.pack(kind, a, b, c, d, len(data)) + data
 
 
-def unpack(data: bytes) -> Iterator[Item]:
+def unpack(data: bytes) -> list[Item]:
     """All outputs of a turn, in their order."""
-    position, end, head = 0, len(data), _HEAD.size
-    while position < end:
-        kind, a, b, c, d, size = _HEAD.unpack_from(data, position)
-        position += head
-        yield kind, a, b, c, d, data[position : position + size]
-        position += size
+    items, position, end, read = list[Item](), _HEAD.size, len(data), _HEAD.unpack_from
+    while position <= end:
+        kind, a, b, c, d, size = read(data, position - _HEAD.size)
+        items.append((kind, a, b, c, d, data[position : position + size]))
+        position += size + _HEAD.size
+    return items
 
 
 def pack_values(values: Iterable[bytes]) -> bytes:

@@ -39,7 +39,7 @@ from node.log.meta_properties import MetaPropertiesError, load_meta_properties
 from node.metadata.orphans import drop_orphans
 from node.metadata.records import decode_record
 from node.metadata.snapshot import image_of_records
-from node.sim.host import VirtualTracer
+from node.sim.host import VirtualClock, VirtualTracer
 from node.sim.network import VirtualListener, VirtualNetwork
 from node.wire.api import ALL_APIS, ApiKey, ApiRange, ApiTable, table
 from node.wire.api_versions import Features
@@ -163,6 +163,7 @@ class KafkaProcess:
         self._java: Any = stack.release.replica(settings, identity, java_disk(self._disk))
         self._fatal = on_fatal
         stack.held.begin(f"n{config.node_id}", self._let_go)
+        self._now = cast("VirtualClock", world.clock).both_ms
         self._loop = asyncio.get_running_loop()
         timeout_ms = int(settings.get("controller.quorum.request.timeout.ms", 2000))
         network = cast("VirtualNetwork", world.network)
@@ -254,11 +255,10 @@ class KafkaProcess:
         """Make a turn, and do what it asks for."""
         if self._is_over:
             return
-        clock = self.world.clock
-        steady_ns, wall_ms = clock.now_ms() * 1_000_000, clock.wall_ms()
+        now_ms, wall_ms = self._now()
         self._in_turn = True
         try:
-            self._outputs(bytes(call(steady_ns, wall_ms, self._disk.is_sound, *inputs)))
+            self._outputs(bytes(call(now_ms * 1_000_000, wall_ms, self._disk.is_sound, *inputs)))
         finally:
             self._in_turn = False
         self._tracer.flush()
@@ -267,13 +267,13 @@ class KafkaProcess:
 
     def _outputs(self, data: bytes) -> None:
         for item in unpack(data):
-            kind = item[0]
+            kind, _, _, c, _, content = item
             if kind == _EVENT:
-                self._tell(item[5])
+                self._tracer.emit_encoded(content)
             elif kind == _WAIT:
-                self._wait(item[3])
+                self._wait(c)
             elif kind >= _CREATE:
-                self._disk.make(kind, item[3], item[5])
+                self._disk.make(kind, c, content)
             elif kind in (_SEND, _REPLY):
                 self._message(item)
             else:
@@ -376,10 +376,8 @@ class KafkaProcess:
     # ------------------------------------------------------------------ the trace
 
     def _tell(self, lines: bytes) -> None:
-        for line in lines.splitlines():
-            self._tracer.emit_encoded(line)
         if lines:
-            self._tracer.flush()
+            self._tracer.emit_encoded(lines)
 
     def trace(self, type_: str, epoch: int, **fields: object) -> None:
         """Tell of an event of the state machine's."""
