@@ -59,7 +59,10 @@ SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
         "segmentation fault",
         re.compile(r"\bsegmentation fault\b|\bsegfault\b|\bcore dumped\b", re.I),
     ),
-    ("internal error", re.compile(r"\btreated as UnknownServerException\b")),
+    (
+        "internal error",
+        re.compile(r"\btreated as UnknownServerException\b|\bUnexpected error handling request\b"),
+    ),
     ("killed by the kernel", re.compile(r"\bKilled process \d+")),
     ("deleted records", re.compile(r"\bDeleting the corrupt segment\b")),
 )

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label, snapshots_of
-from checkers.replay.voter_sets import difference, keys_of, told
+from checkers.replay.voter_sets import VoterKeys, difference, keys_of, told
 from checkers.replay.world import Replica, World
 from harness.contracts.checker import RunData
 from harness.contracts.meaning import Meaning
@@ -45,7 +45,8 @@ class SnapshotValidity(Invariant):
 
     def __init__(self) -> None:
         super().__init__()
-        self._first: dict[SnapshotId, dict[str, Event]] = {}
+        # By id and field: who told of it first, and the voters there, if that node made it.
+        self._first: dict[SnapshotId, dict[str, tuple[Event, VoterKeys | None]]] = {}
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
         """Look at a snapshot that came into being."""
@@ -53,23 +54,28 @@ class SnapshotValidity(Invariant):
             return
         self.checked += 1
         id_ = event["id"][0], event["id"][1]
-        yield from self._unique(id_, event)
         replica = world.replica(event)
-        if event["op"] == "freeze" and replica.known:
+        freezes = event["op"] == "freeze" and replica.known
+        yield from self._unique(id_, event, replica.sets.at(id_[0]) if freezes else None)
+        if freezes:
             yield from self._covers(id_, replica, event)
             yield from self._voters(id_, replica, event)
 
-    def _unique(self, id_: SnapshotId, event: Event) -> Iterator[Anomaly]:
+    def _unique(
+        self, id_: SnapshotId, event: Event, in_force: VoterKeys | None
+    ) -> Iterator[Anomaly]:
         seen = self._first.setdefault(id_, {})
         for field in ("sha", "size", "kv"):
             value = event.get(field)
             if value is None:
                 continue
-            first = seen.setdefault(field, event)
+            first, voters = seen.setdefault(field, (event, in_force))
             if first[field] != value and self._once((id_, field)):
+                differ = bool(voters and in_force and difference(voters, in_force))
+                by_voters = f", whose voters there are {told(voters)} and {told(in_force)}"
                 yield self._anomaly(
                     f"snapshot {_named(id_)} has {field} {first[field]} at {label(first)}"
-                    f" and {value} at {label(event)}",
+                    f" and {value} at {label(event)}{by_voters if differ else ''}",
                     first,
                     event,
                     id=list(id_),

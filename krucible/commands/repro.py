@@ -249,8 +249,7 @@ def _simulated(again: Meant, times: int, store: Store, *, loud: bool) -> Iterato
             seen.add(sha256)
             name = simulated.save(run, store, Origin("repro", again.of)).told
             if loud:
-                then = again.trace_sha256
-                same = None if then is None else then == sha256
+                same = True if again.trace_sha256 == sha256 else None  # else ``_show`` says it
                 show_simulation({**summary, "store": name, "same_bytes": same})
         yield Replay(name, run.judgement.exit_code, broken(summary), sha256)
 

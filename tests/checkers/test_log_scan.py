@@ -76,6 +76,7 @@ def test_what_a_jvm_logs_is_told_with_the_exception_below_it() -> None:
         ("MemoryError", "out of memory"),
         ("Segmentation fault (core dumped)", "segmentation fault"),
         ("ERROR x: event failed with Y (treated as UnknownServerException)", "internal error"),
+        ("ERROR Unexpected error handling request RequestHeader(apiKey=VOTE)", "internal error"),
         ("kernel: Killed process 123 (python)", "killed by the kernel"),
         ("WARN Found invalid offset. Deleting the corrupt segment and more", "deleted records"),
     ],

@@ -297,6 +297,7 @@ def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -
         ("removed-leader", "S30"),
         ("lost-vote", "crash"),
         ("same-election", "crash"),
+        pytest.param("unwritable-answer", "crash", marks=pytest.mark.long),
         ("clock-back", "L4"),
         ("broker-epoch", "C1"),
         ("before-the-flush-simulated", "C11"),

@@ -39,10 +39,11 @@ KNOWN: Final = (
     ),
     # That it is then elected by the set of before, maybe by a minority, is not excused.
     *(
-        Known("S28", told, "docs/findings.md, a truncated voter misses changes", red=is_red)
-        for told, is_red in (
-            (", though its log has others at ", False),
-            (", and those of ", True),
+        Known(invariant, told, "docs/findings.md, a truncated voter misses changes", red=is_red)
+        for invariant, told, is_red in (
+            ("S28", ", though its log has others at ", False),
+            ("S28", ", and those of ", True),
+            ("S22", ", whose voters there are ", True),
         )
     ),
     Known(
@@ -102,6 +103,7 @@ BY_THE_WALL: Final = tuple(
         ("L9", ", which is to be after ", "docs/kafka.md, timers of the wall clock", False),
         ("L2", " leads and makes no progress: ", "docs/kafka.md, timers of the wall clock", True),
         ("L4", ", though no majority of the ", "docs/findings.md, a leader whose clock went", True),
+        ("L1", " resigned in epoch ", "docs/findings.md, a leader whose clock went", True),
     )
 )
 
@@ -257,6 +259,12 @@ ENDS: Final = (
         "crash",
         "Received unexpected invalid request error",
         "docs/findings.md, voters that lost the same election",
+        red=True,
+    ),
+    Known(
+        "crash",
+        "Unexpected error handling request RequestHeader(apiKey=FETCH_SNAPSHOT",
+        "docs/findings.md, an answer that cannot be written",
         red=True,
     ),
     Known(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from checkers.invariants.kept_snapshots import NewerSnapshots, NewestKept, ReachedSnapshot
+from checkers.invariants.snapshots import SnapshotValidity
 from checkers.monitor.monitor import Monitor
+from harness.systems.kafka.known import known_of
+from harness.systems.kafka.releases import Release
 from tests.support.traces.traces import Trace, one_leader
 
 
@@ -28,6 +31,27 @@ def test_newer_snapshots_are_made_and_older_ones_go() -> None:
     trace.write(1, "r0", 3)
     trace.freeze(2)
     assert judged(trace) == set()
+
+
+def test_what_differs_by_the_voters_says_so() -> None:
+    """As where a node's log has a voter set that the node has missed."""
+    trace = one_leader()
+    keys = [(node, trace.disks[node].dir) for node in (1, 2)]
+    trace.freeze(1, voters=None)
+    trace.emit(2, "voters", off=1, set=keys, kv=1, revert=False)
+    trace.freeze(2, sha="other", voters=None)
+    (anomaly,) = Monitor([SnapshotValidity()]).feed_all(trace.run().events)
+    assert ", whose voters there are [" in anomaly.message
+    (known,) = [each for each in known_of([Release("4.4.0")]) if each.covers(anomaly)]
+    assert known.finding == "docs/findings.md, a truncated voter misses changes"
+
+
+def test_what_differs_otherwise_says_nothing_of_voters() -> None:
+    trace = one_leader()
+    trace.freeze(1)
+    trace.freeze(2, sha="other")
+    (anomaly,) = Monitor([SnapshotValidity()]).feed_all(trace.run().events)
+    assert "voters" not in anomaly.message
 
 
 def test_a_snapshot_of_the_same_place_is_not_made_again() -> None:

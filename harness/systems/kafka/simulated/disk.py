@@ -72,9 +72,13 @@ class PartitionDisk:
         return read_file(self._disk, self._folder / path)
 
     def durable(self, path: str) -> int:
-        """Count the bytes at the file's beginning that no loss of power can change."""
-        if isinstance(self._disk, MemoryDisk):
-            return self._disk.fsynced_size(self._folder / path)
+        """Count the bytes at the file's beginning that no loss of power can change.
+
+        One may take away all of a file whose name is not durable.
+        """
+        file = self._folder / path
+        if isinstance(self._disk, MemoryDisk) and self._disk.is_settled(file):
+            return self._disk.fsynced_size(file)
         return 0
 
     def list(self) -> list[str]:

@@ -42,6 +42,16 @@ def test_events_are_told_before_the_disk_changes(memory: MemoryDisk) -> None:
     assert disk.read("a.log") == b""
 
 
+def test_nothing_of_a_file_is_durable_before_its_name_is(memory: MemoryDisk) -> None:
+    disk = disk_of(memory)
+    disk.create(b"", "a.log")
+    disk.append(b"", "a.log", b"data")
+    disk.fsync(b"", "a.log")
+    assert disk.durable("a.log") == 0
+    disk.fsync_names(b"")
+    assert disk.durable("a.log") == 4
+
+
 def test_a_crash_takes_what_was_not_fsynced(memory: MemoryDisk) -> None:
     disk = disk_of(memory)
     disk.create(b"", "a.log")

@@ -370,9 +370,21 @@ public final class SimReplica implements Replica, TraceTeller.Node {
             try {
                 put(Kinds.REPLY, number, 0, 0, (short) 0, bytes(writable(response.data()), version));
             } catch (RuntimeException e) { // or the future would keep it to itself
-                fault = e;
+                unwritable(ApiKeys.forId(key), number, version, e);
             }
         });
+    }
+
+    /** An answer that cannot be written: ControllerApis logs it, and says what it says of any exception. */
+    private void unwritable(ApiKeys key, int number, short version, RuntimeException e) {
+        if (key != ApiKeys.FETCH_SNAPSHOT) {
+            fault = e; // no other is known
+            return;
+        }
+        log(40, "Unexpected error handling request RequestHeader(apiKey=" + key + ", apiVersion=" + version
+            + "): " + e + " (ControllerApis)");
+        ApiMessage told = new FetchSnapshotResponseData().setErrorCode(Errors.UNKNOWN_SERVER_ERROR.code());
+        put(Kinds.REPLY, number, 0, 0, (short) 0, bytes(told, version));
     }
 
     private void answer(int correlation, byte[] body) {
