@@ -6,7 +6,7 @@ Source: KIP-595, KIP-853, KIP-996 (pre-vote); KAFKA-17067, KAFKA-17333.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label
@@ -14,6 +14,8 @@ from checkers.replay.voter_sets import holds, told
 from checkers.replay.world import Persisted, Replica, World
 from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
+
+AGAIN: Final = ", as it had done when that log was longer"
 
 
 class UpToDateGrants(Invariant):
@@ -55,7 +57,7 @@ class UpToDateGrants(Invariant):
             yield self._anomaly(
                 f"n{event['node']} voted for n{event['cand']} in epoch {event['ep']}, whose log"
                 f" ends at {asks[1]} of epoch {asks[0]}, its own at {own[1]} of epoch {own[0]}"
-                f" ({label(event)})",
+                f" ({label(event)}){AGAIN if self._is_given(event) else ''}",
                 event,
                 epoch=event["ep"],
                 candidate=event["cand"],
@@ -67,6 +69,11 @@ class UpToDateGrants(Invariant):
     def _is_the_same_again(self, event: Event) -> bool:
         """Tell whether that very vote was given before, when the log was up to date."""
         return not event["pre"] and self._given.get(event["node"]) == _asked(event)
+
+    def _is_given(self, event: Event) -> bool:
+        """Tell whether the candidate has that vote already, given when it had another log."""
+        given = self._given.get(event["node"], ())
+        return not event["pre"] and given[:3] == _asked(event)[:3]
 
     def _own_log(self, event: Event, replica: Replica, said: tuple[int, int]) -> Iterator[Anomaly]:
         end, epoch = replica.log.end, _last_epoch(replica)

@@ -71,8 +71,10 @@ class SnapshotValidity(Invariant):
                 continue
             first, voters = seen.setdefault(field, (event, in_force))
             if first[field] != value and self._once((id_, field)):
-                differ = bool(voters and in_force and difference(voters, in_force))
-                by_voters = f", whose voters there are {told(voters)} and {told(in_force)}"
+                differ = voters and in_force and difference(voters, in_force)
+                by_voters = (
+                    f", whose voters there are {told(voters or ())} and {told(in_force or ())}"
+                )
                 yield self._anomaly(
                     f"snapshot {_named(id_)} has {field} {first[field]} at {label(first)}"
                     f" and {value} at {label(event)}{by_voters if differ else ''}",

@@ -153,10 +153,14 @@ def _not_recovered(
         there = place(nodes[leader])
         yield Anomaly("L2", f"{after} {leader} leads and makes no progress: {there}")
         return
-    far = ", ".join(f"{name} at {nodes[name].hwm}" for name in behind)
+    far = ", ".join(f"{name} at {nodes[name].hwm}{_resigned(nodes[name])}" for name in behind)
     yield Anomaly(
         "L8", f"{after} not all have what {leader} has committed, {nodes[leader].hwm}: {far}"
     )
+
+
+def _resigned(node: Node) -> str:
+    return f", resigned in epoch {node.epoch}" if node.role == "resigned" else ""
 
 
 def _late_ops(history: History, since_ns: int) -> tuple[int, list[Anomaly]]:

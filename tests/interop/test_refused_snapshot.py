@@ -23,7 +23,7 @@ from harness.kafka.quorum import QuorumView
 from harness.kafka.route import Route, request
 from harness.systems.kafka.distribution import KafkaDist
 from harness.systems.kafka.releases import DEFAULT, KNOWN
-from tests.support.live.brokers import CONTROLLER, until, with_brokers
+from tests.support.live.brokers import CONTROLLER, with_brokers
 from tests.support.live.scene import LiveScene, play
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]

@@ -52,6 +52,7 @@ KNOWN: Final = (
         "docs/findings.md, a broker's epoch is not its record's offset",
         red=True,
     ),
+    Known("S5", ", as it had done when ", "docs/findings.md, a repeated vote ignores", red=True),
     Known("L11", " is due after ", "docs/findings.md, a restart forgets how much", red=True),
     Known("S30", " its own removal ", "docs/findings.md, a removed leader leads on", red=True),
     Known(
@@ -104,6 +105,7 @@ BY_THE_WALL: Final = tuple(
         ("L2", " leads and makes no progress: ", "docs/kafka.md, timers of the wall clock", True),
         ("L4", ", though no majority of the ", "docs/findings.md, a leader whose clock went", True),
         ("L1", " resigned in epoch ", "docs/findings.md, a leader whose clock went", True),
+        ("L8", ", resigned in epoch ", "docs/findings.md, a leader whose clock went", True),
     )
 )
 
