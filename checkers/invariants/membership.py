@@ -255,6 +255,8 @@ class LatestSetInForce(Invariant):
         if event["t"] == "start":
             log = replica.log
             same = log.start == event["log_start"] and log.end is not None
+            if replica.told is not None and replica.told.get("ctl"):
+                return False  # a set perhaps, and the process ended before it told of that
             return replica.known and same and replica.sets.offset < event["leo"] <= (log.end or 0)
         if event["t"] == "voters":
             return replica.known and event.get("revert") is True

@@ -886,6 +886,23 @@ def test_the_request_of_a_vote_that_comes_once_more_changes_nothing(lost: int) -
     assert ("S5" in names(consensus(trace.run()))) is bool(lost)
 
 
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_process_may_end_between_a_voter_set_and_the_word_that_it_is_one(goes_on: bool) -> None:
+    """Seed 21601 of Kafka 4.4.0: the power fails just after the append."""
+    trace = one_leader()
+    trace.change_voters(1, 1, 2)
+    trace.replicate(1)
+    trace.store(2, trace.change_voters(1, 1, 2, 3))
+    assert trace.events["n2"].pop()["t"] == "voters"
+    trace.disks[2].seq -= 1
+    if goes_on:
+        trace.store(2, trace.append(1))
+    trace.start(2)
+    found = [a.message for a in consensus(trace.run()).anomalies if a.invariant == "S28"]
+    assert bool(found) is goes_on
+    assert all("but the newest in its log are [n1, n2]" in each for each in found)
+
+
 def frozen() -> Trace:
     trace = one_leader()
     for node in trace.disks:
