@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from checkers.invariants.disk_claims import QUORUM_STATE, same_election, told_of
 from checkers.invariants.recovery import Recovery
@@ -18,6 +18,8 @@ from checkers.replay.trace import Event, ReplicaId, label
 from checkers.replay.world import Batch, Left, Replica, World, persisted
 from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
+
+HOLE: Final = ", where it had cut its log: what it found behind that leaves a hole"
 
 
 class TruthfulStart(Invariant):
@@ -182,11 +184,16 @@ class RecoveryAddsNothing(Invariant):
         if log.flushed > upto or (log.end is not None and upto > log.end):
             yield self._anomaly(
                 f"{replica.id} started with a log up to {log.end}, {log.flushed} of it flushed;"
-                f" its disk has it up to {upto} ({label(event)})",
+                f" its disk has it up to {upto} ({label(event)}){self._hole(upto, replica)}",
                 event,
                 offset=upto,
             )
         yield from self._found(event, replica, world)
+
+    def _hole(self, upto: int, replica: Replica) -> str:
+        """Say where a cut was taken back but for its first batch, as of segments it removed."""
+        cut = self._cut.get(replica.id, ())
+        return HOLE if any(batch.base == upto for batch in cut) else ""
 
     def _found(self, event: Event, replica: Replica, world: World) -> Iterator[Anomaly]:
         if not world.whole:

@@ -37,6 +37,12 @@ KNOWN: Final = (
         Known(told, ", which it had cut", "docs/findings.md, a cut that a power failure takes back")
         for told in ("S25", "S35")
     ),
+    Known(
+        "S25",
+        ", where it had cut its log: ",
+        "docs/findings.md, a cut that a power failure takes back",
+        red=True,
+    ),
     # That it is then elected by the set of before, maybe by a minority, is not excused.
     *(
         Known(invariant, told, "docs/findings.md, a truncated voter misses changes", red=is_red)

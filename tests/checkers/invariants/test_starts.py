@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from checkers.invariants.starts import RecoveryAddsNothing, TruthfulStart
+from checkers.invariants.starts import HOLE, RecoveryAddsNothing, TruthfulStart
 from checkers.monitor.monitor import Monitor
+from harness.systems.kafka.known import known_of
+from harness.systems.kafka.releases import Release
 from tests.support.traces.traces import Trace
 
 
@@ -150,3 +152,26 @@ def test_a_start_does_not_call_flushed_what_a_loss_of_power_would_take() -> None
 def test_a_start_reads_its_log_to_the_end_that_is_durable() -> None:
     told = start_with_unflushed_tail(upto=1, flushed=0)
     assert "its disk has it up to" in told[0]
+
+
+def test_a_cut_that_is_taken_back_in_part_leaves_a_hole() -> None:
+    """As where it removed segments, and only their removal is taken back (seed 20935)."""
+    trace = Trace(3)
+    trace.start()
+    trace.elect(1, 1)
+    first = trace.append(1)
+    trace.store(2, first)
+    second = trace.append(1)
+    trace.store(2, second)
+    trace.flush(2)
+    trace.truncate(2, first.base)
+    trace.fetch(2, 1)
+    trace.start(2)
+    start = next(each for each in reversed(trace.events["n2"]) if each["t"] == "start")
+    durable = trace.events["n2"][-1]
+    start["leo"] = start["flushed"] = second.last + 1
+    durable["upto"] = first.base
+    (anomaly,) = Monitor([RecoveryAddsNothing()]).feed_all(trace.run().events)
+    (known,) = [each for each in known_of([Release("4.4.0")]) if each.covers(anomaly)]
+    assert anomaly.message.endswith(HOLE)
+    assert known.red
