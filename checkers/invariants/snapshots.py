@@ -10,13 +10,15 @@ from typing import ClassVar
 
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label, snapshots_of
-from checkers.replay.voter_sets import VoterKeys, difference, keys_of, told
+from checkers.replay.voter_sets import NEVER, VoterKeys, difference, keys_of, told
 from checkers.replay.world import Replica, World
 from harness.contracts.checker import RunData
 from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
 SnapshotId = tuple[int, int]
+
+_InForce = tuple[int, VoterKeys]  # a voter set, and its offset
 
 
 class SnapshotValidity(Invariant):
@@ -46,7 +48,7 @@ class SnapshotValidity(Invariant):
     def __init__(self) -> None:
         super().__init__()
         # By id and field: who told of it first, and the voters there, if that node made it.
-        self._first: dict[SnapshotId, dict[str, tuple[Event, VoterKeys | None]]] = {}
+        self._first: dict[SnapshotId, dict[str, tuple[Event, _InForce | None]]] = {}
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
         """Look at a snapshot that came into being."""
@@ -56,13 +58,13 @@ class SnapshotValidity(Invariant):
         id_ = event["id"][0], event["id"][1]
         replica = world.replica(event)
         freezes = event["op"] == "freeze" and replica.known
-        yield from self._unique(id_, event, replica.sets.at(id_[0]) if freezes else None)
+        yield from self._unique(id_, event, replica.sets.entry_at(id_[0]) if freezes else None)
         if freezes:
             yield from self._covers(id_, replica, event)
             yield from self._voters(id_, replica, event)
 
     def _unique(
-        self, id_: SnapshotId, event: Event, in_force: VoterKeys | None
+        self, id_: SnapshotId, event: Event, in_force: _InForce | None
     ) -> Iterator[Anomaly]:
         seen = self._first.setdefault(id_, {})
         for field in ("sha", "size", "kv"):
@@ -71,13 +73,9 @@ class SnapshotValidity(Invariant):
                 continue
             first, voters = seen.setdefault(field, (event, in_force))
             if first[field] != value and self._once((id_, field)):
-                differ = voters and in_force and difference(voters, in_force)
-                by_voters = (
-                    f", whose voters there are {told(voters or ())} and {told(in_force or ())}"
-                )
                 yield self._anomaly(
                     f"snapshot {_named(id_)} has {field} {first[field]} at {label(first)}"
-                    f" and {value} at {label(event)}{by_voters if differ else ''}",
+                    f" and {value} at {label(event)}{_by_voters(voters, in_force)}",
                     first,
                     event,
                     id=list(id_),
@@ -119,6 +117,21 @@ class SnapshotValidity(Invariant):
                 event,
                 id=list(id_),
             )
+
+
+def _by_voters(one: _InForce | None, other: _InForce | None) -> str:
+    """Say how the voters differ that two nodes went by where a snapshot ends; "": they do not.
+
+    Sets of the same voters at other offsets may have them at other addresses.
+    """
+    if one is None or other is None:
+        return ""
+    elsewhere = one[0] != other[0] and NEVER not in (one[0], other[0])
+    if not elsewhere and not difference(one[1], other[1]):
+        return ""
+    return ", whose voters there are " + " and ".join(
+        f"{told(keys)} of offset {offset}" for offset, keys in (one, other)
+    )
 
 
 class SnapshotAtLogStart(Invariant):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from checkers.invariants.kept_snapshots import NewerSnapshots, NewestKept, ReachedSnapshot
 from checkers.invariants.snapshots import SnapshotValidity
 from checkers.monitor.monitor import Monitor
@@ -33,10 +35,13 @@ def test_newer_snapshots_are_made_and_older_ones_go() -> None:
     assert judged(trace) == set()
 
 
-def test_what_differs_by_the_voters_says_so() -> None:
-    """As where a node's log has a voter set that the node has missed."""
+@pytest.mark.parametrize("voters", [(1, 2), (1, 2, 3)])
+def test_what_differs_by_the_voters_says_so(voters: tuple[int, ...]) -> None:
+    """As where a node's log has a voter set that the node has missed, be it of other addresses."""
     trace = one_leader()
-    keys = [(node, trace.disks[node].dir) for node in (1, 2)]
+    keys = [(node, trace.disks[node].dir) for node in (1, 2, 3)]
+    trace.emit(1, "voters", off=0, set=keys, kv=1, revert=False)
+    keys = [(node, trace.disks[node].dir) for node in voters]
     trace.freeze(1, voters=None)
     trace.emit(2, "voters", off=1, set=keys, kv=1, revert=False)
     trace.freeze(2, sha="other", voters=None)
