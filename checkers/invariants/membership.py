@@ -5,7 +5,7 @@ Source: KIP-853; the KRaftWithReconfig TLA+ specification.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
 from checkers.replay.invariant import Invariant
@@ -143,7 +143,7 @@ class OneChangeAtATime(Invariant):
             return  # a snapshot's: what was between is not known
         self.checked += 1
         changed = difference(before, keys)
-        if len(changed) > 1 and not self._has_between(replica, at, offset):
+        if len(changed) > 1 and not _has_between(self._sets, replica, at, offset):
             yield self._anomaly(
                 f"the voters went from {told(before)} to {told(keys)} at offset {offset} of"
                 f" {replica.id} in one step ({label(event)})",
@@ -172,12 +172,15 @@ class OneChangeAtATime(Invariant):
                 hwm=hwm,
             )
 
-    def _has_between(self, replica: Replica, begin: int, end: int) -> bool:
-        """Tell whether a log has a set between two others: that its node missed it is S28's."""
-        return any(
-            begin < offset < end and replica.log.at(offset) == batch
-            for batch, offset in self._sets.items()
-        )
+
+def _has_between(sets: Mapping[Batch, int], replica: Replica, begin: int, end: int) -> bool:
+    """Tell whether a log has one of these sets between two offsets, of which its node told nothing.
+
+    That the node missed it is told by ``AdoptedVoters`` (S28).
+    """
+    return any(
+        begin < offset < end and replica.log.at(offset) == batch for batch, offset in sets.items()
+    )
 
 
 class LatestSetInForce(Invariant):
@@ -202,6 +205,7 @@ class LatestSetInForce(Invariant):
     def __init__(self) -> None:
         super().__init__()
         self._right: dict[ReplicaId, tuple[object, VoterKeys]] = {}  # the last one that was
+        self._sets: dict[Batch, int] = {}  # batches that hold a voter set, and its offset
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Compare the set that is used with the newest in the log."""
@@ -221,6 +225,9 @@ class LatestSetInForce(Invariant):
         in_force = replica.sets.in_force
         if event["t"] == "voters" and not event.get("revert"):
             yield from self._adopted(event, replica)
+            batch = replica.log.at(event["off"]) if isinstance(event.get("off"), int) else None
+            if batch is not None:
+                self._sets[batch] = event["off"]
         if used is None or not in_force or not self._is_decided(event, replica):
             return
         self.checked += 1
@@ -257,6 +264,8 @@ class LatestSetInForce(Invariant):
             same = log.start == event["log_start"] and log.end is not None
             if replica.told is not None and replica.told.get("ctl"):
                 return False  # a set perhaps, and the process ended before it told of that
+            if _has_between(self._sets, replica, replica.sets.offset, event["leo"]):
+                return False
             return replica.known and same and replica.sets.offset < event["leo"] <= (log.end or 0)
         if event["t"] == "voters":
             return replica.known and event.get("revert") is True
