@@ -61,7 +61,11 @@ SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     (
         "internal error",
-        re.compile(r"\btreated as UnknownServerException\b|\bUnexpected error handling request\b"),
+        # Of others it says so of what it has an answer for, such as NotControllerException.
+        re.compile(
+            r"\btreated as UnknownServerException\b|\bUnexpected error handling request"
+            r" RequestHeader\(apiKey=(?:FETCH_SNAPSHOT|VOTE|BEGIN_QUORUM_EPOCH|END_QUORUM_EPOCH)\b"
+        ),
     ),
     ("killed by the kernel", re.compile(r"\bKilled process \d+")),
     ("deleted records", re.compile(r"\bDeleting the corrupt segment\b")),

@@ -19,7 +19,7 @@ from harness.contracts.clients import Outcome
 from harness.kafka.incarnation import next_incarnation
 from harness.kafka.route import Cluster, Route, describe_quorum, no_error, request, spoken
 from node.log.meta_properties import random_id
-from node.metadata.features import FEATURES
+from node.metadata.features import FEATURES, HIGHEST_OF_KAFKA
 from node.wire.api import ApiKey
 from node.wire.network import Caller
 from node.wire.payloads import api_schema
@@ -139,7 +139,7 @@ def _registration(
                 "Feature",
                 name=feature.name,
                 min_supported_version=i16(feature.lowest),
-                max_supported_version=i16(feature.highest),
+                max_supported_version=i16(HIGHEST_OF_KAFKA[feature.name]),
             )
             for feature in FEATURES.values()
             if feature.lowest > 0 or version >= _FIRST_WITH_LEVEL_ZERO

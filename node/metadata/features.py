@@ -43,6 +43,9 @@ IBP_4_1_IV1 = 27
 IBP_4_2_IV0 = 28
 IBP_4_2_IV1 = 29
 IBP_4_3_IV0 = 30
+IBP_4_4_IV0 = 31
+IBP_4_4_IV1 = 32
+IBP_4_4_IV2 = 33
 LOWEST_METADATA_VERSION = IBP_3_3_IV3
 LATEST_METADATA_VERSION = IBP_4_1_IV1  # of Kafka 4.1, for production
 
@@ -72,6 +75,9 @@ _LEVELS: Mapping[int, tuple[str, bool]] = {
     28: ("4.2-IV0", False),
     29: ("4.2-IV1", False),
     30: ("4.3-IV0", True),
+    31: ("4.4-IV0", False),
+    32: ("4.4-IV1", True),
+    33: ("4.4-IV2", True),
 }
 
 
@@ -103,9 +109,18 @@ FEATURES: Mapping[str, Feature] = MappingProxyType(
             Feature(TRANSACTION_VERSION, 0, 2, {1: IBP_4_0_IV2, 2: IBP_4_0_IV2}),
             Feature(GROUP_VERSION, 0, 1, {1: IBP_4_0_IV0}),
             Feature(ELR_VERSION, 0, 1, {1: IBP_4_1_IV0}, {1: IBP_4_0_IV1}),
-            Feature(SHARE_VERSION, 0, 1, {1: IBP_4_2_IV0}),
-            Feature(STREAMS_VERSION, 0, 0),
+            Feature(SHARE_VERSION, 0, 1, {1: IBP_4_2_IV0, 2: IBP_4_4_IV0}),
+            Feature(STREAMS_VERSION, 0, 0, {1: IBP_4_2_IV1}),
         )
+    }
+)
+# The highest level of each that any release of Kafka here has.
+HIGHEST_OF_KAFKA: Mapping[str, int] = MappingProxyType(
+    {
+        **{feature.name: feature.highest for feature in FEATURES.values()},
+        METADATA_VERSION: IBP_4_4_IV2,
+        SHARE_VERSION: 2,
+        STREAMS_VERSION: 1,
     }
 )
 

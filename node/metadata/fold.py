@@ -303,6 +303,10 @@ def _controller(image: MetadataImage, record: s.RegisterControllerRecord, _: int
     image.put("controllers", state.id, state)
 
 
+def _no_controller(image: MetadataImage, record: s.UnregisterControllerRecord, _: int) -> None:
+    image.put("controllers", record.controller_id, None)
+
+
 def _listeners(end_points: Iterable[s.BrokerEndpoint]) -> tuple[Listener, ...]:
     return tuple([Listener(e.name, e.host, e.port, e.security_protocol) for e in end_points])
 
@@ -410,6 +414,7 @@ HANDLERS: Mapping[type[s.MetadataRecord], Callable[[MetadataImage, Any, int], No
     s.UnfenceBrokerRecord: _fence,
     s.BrokerRegistrationChangeRecord: _change_broker,
     s.RegisterControllerRecord: _controller,
+    s.UnregisterControllerRecord: _no_controller,
     s.ConfigRecord: _config,
     s.FeatureLevelRecord: _feature,
     s.ClientQuotaRecord: _quota,

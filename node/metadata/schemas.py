@@ -1,7 +1,7 @@
 """Kafka's metadata records: one declaration each, for all of its versions.
 
 Field names, types, order, tags and version ranges are Kafka's (apache/kafka,
-``metadata/src/main/resources/common/metadata``, releases 4.1 to 4.3). ``codec`` makes the bytes
+``metadata/src/main/resources/common/metadata``, releases 4.1 to 4.4). ``codec`` makes the bytes
 from these declarations, so a field is declared once: its annotation says how it lies on the wire,
 ``Since`` from which version on it exists, ``Tag`` that it is a tagged field. All versions of all
 records are flexible. An id of zeros reads as None.
@@ -361,6 +361,13 @@ class ClearElrRecord(MetadataRecord, frozen=True, kw_only=True):
 
     KEY: ClassVar[int] = 28
     topic_name: String
+
+
+class UnregisterControllerRecord(MetadataRecord, frozen=True, kw_only=True):
+    """A controller is forgotten; of Kafka 4.4 and newer."""
+
+    KEY: ClassVar[int] = 29
+    controller_id: Int32
 
 
 ALL_RECORDS: tuple[type[MetadataRecord], ...] = tuple(MetadataRecord.__subclasses__())

@@ -208,3 +208,9 @@ def test_kafka_may_refuse_to_start_without_the_snapshots_that_a_fault_took() -> 
     assert verdict(lines, refused=None) is Valid.INVALID, "it started, and says so later"
     assert verdict(lines, files=[]) is Valid.INVALID, "there were none to lose"
     assert verdict((*lines, "java.lang.IllegalStateException: another")) is Valid.INVALID
+
+
+def test_a_controller_that_has_an_answer_for_an_exception_has_not_crashed() -> None:
+    line = "ERROR Unexpected error handling request RequestHeader(apiKey=CONTROLLER_REGISTRATION)"
+    raised = "java.util.concurrent.CompletionException: x.NotControllerException: It is node 3."
+    assert list(scan([line, raised])) == []

@@ -167,10 +167,13 @@ LOADS_SETTINGS: Final = Known(
 )
 
 # Snapshots leave out who is eligible while eligible leaders are switched off.
-LEAVES_OUT: Final = Known(
-    "C8",
-    ", the same but for eligible leaders, which are switched off",
-    "docs/findings.md, a snapshot without who is eligible",
+LEAVES_OUT: Final = tuple(
+    Known(
+        invariant,
+        f", the same but for eligible leaders, which {are} switched off",
+        "docs/findings.md, a snapshot without who is eligible",
+    )
+    for invariant, are in (("C8", "are"), ("C9", "were"))
 )
 
 # When they are switched off, who was eligible may lead no more, and nobody else.
@@ -310,7 +313,7 @@ SINCE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
 )
 UNTIL: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (KEEPS_SETTINGS_UNTIL, (KEEPS_SETTINGS, LOADS_SETTINGS)),
-    (CLEARS_ELIGIBLE_UNTIL, (CLEARS_ELIGIBLE, KEEPS_MOVED, LEAVES_OUT, SWITCHES_OFF)),
+    (CLEARS_ELIGIBLE_UNTIL, (CLEARS_ELIGIBLE, KEEPS_MOVED, *LEAVES_OUT, SWITCHES_OFF)),
     (COUNTS_REMOVED_UNTIL, (COUNTS_REMOVED,)),
     (ELECTS_EMPTY_UNTIL, (ELECTS_EMPTY,)),
     (KEEPS_DELETED_UNTIL, KEEPS_DELETED),

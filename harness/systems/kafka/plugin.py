@@ -74,6 +74,7 @@ from harness.systems.kafka.simulated.sites import (
     OF_MIXED_QUORUMS,
     OF_RAFT_ALONE,
     OF_VIEWS,
+    highest_level,
     kafka_site,
     known_levels,
     latest_level,
@@ -162,7 +163,7 @@ _OUTPUT = Path("/dev/stdout")  # the environment appends it to the node's log
 
 def check_settings(settings: Mapping[str, str]) -> None:
     """Raise UsageError for settings that are the harness's; the others are Kafka's to judge."""
-    check_quorum(settings)
+    check_quorum(settings, highest_level(settings))
     check_mixture(settings)
     check_image(settings)
     for release in all_releases(settings):

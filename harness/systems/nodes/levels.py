@@ -23,21 +23,21 @@ METADATA_SETTING: Final = "krucible.metadata.version"  # of a new cluster; a nam
 FIRST: Final = IBP_3_7_IV4  # all controllers register from here on
 
 
-def first_level(settings: Mapping[str, str]) -> int:
+def first_level(settings: Mapping[str, str], latest: int = LATEST_METADATA_VERSION) -> int:
     """Give the metadata.version that a new cluster is told to have; else the latest."""
     name = settings.get(METADATA_SETTING)
-    return LATEST_METADATA_VERSION if name is None else level_of(name)
+    return latest if name is None else level_of(name)
 
 
-def check_first_level(settings: Mapping[str, str]) -> None:
+def check_first_level(settings: Mapping[str, str], latest: int = LATEST_METADATA_VERSION) -> None:
     """Raise UsageError when no cluster begins with the metadata.version that is asked for."""
     told = f"--set {METADATA_SETTING}={settings.get(METADATA_SETTING)}"
     try:
-        level = first_level(settings)
+        level = first_level(settings, latest)
     except ValueError as error:
         raise UsageError(f"{told}: {error}; want a level as in 3.9 or 4.0-IV3") from None
-    if not FIRST <= level <= LATEST_METADATA_VERSION:
-        ends = " to ".join(map(level_name, (FIRST, LATEST_METADATA_VERSION)))
+    if METADATA_SETTING in settings and not FIRST <= level <= latest:
+        ends = " to ".join(map(level_name, (FIRST, latest)))
         raise UsageError(f"{told}: want a level from {ends}")
 
 

@@ -47,7 +47,12 @@ from node.driver.bootstrap import save_bootstrap
 from node.formatting import Quorum, format_node
 from node.log.layout import uuid_to_text
 from node.log.meta_properties import MetaPropertiesError, format_directory, random_id
-from node.metadata.features import KRAFT_VERSION, METADATA_VERSION, default_features
+from node.metadata.features import (
+    KRAFT_VERSION,
+    LATEST_METADATA_VERSION,
+    METADATA_VERSION,
+    default_features,
+)
 from node.wire.errors import ConnectFailed
 
 STOP_TIMEOUT_S = 5.0
@@ -556,9 +561,9 @@ def of_node(settings: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in settings.items() if key not in ours}
 
 
-def check_quorum(settings: Mapping[str, str]) -> None:
+def check_quorum(settings: Mapping[str, str], latest_level: int = LATEST_METADATA_VERSION) -> None:
     """Raise UsageError when no quorum is made like that."""
-    check_first_level(settings)
+    check_first_level(settings, latest_level)
     quorum = settings.get(QUORUM_SETTING, STATIC)
     if quorum not in (STATIC, DYNAMIC):
         raise UsageError(f"--set {QUORUM_SETTING}={quorum}: want {STATIC} or {DYNAMIC}")

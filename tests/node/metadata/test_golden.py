@@ -161,6 +161,7 @@ RECORDS: list[s.MetadataRecord] = [
         features=(s.BrokerFeature(name="f", min_supported_version=0, max_supported_version=1),),
     ),
     s.ClearElrRecord(topic_name="t"),
+    s.UnregisterControllerRecord(controller_id=3001),
 ]
 LINES = [line.split() for line in GOLDEN.read_text().splitlines() if not line.startswith("#")]
 

@@ -45,6 +45,7 @@ from node.metadata.schemas import (
     TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    UnregisterControllerRecord,
     UserScramCredentialRecord,
     ZkMigrationStateRecord,
 )
@@ -265,6 +266,8 @@ def test_controllers_register() -> None:
     again = msgspec.structs.replace(record, incarnation_id=B)
     apply_record(image, again, 1)
     assert (image, image.digest) == ((other := folded([again])), other.digest)
+    apply_record(image, UnregisterControllerRecord(controller_id=3), 2)
+    assert (image, image.digest) == ((other := folded([])), other.digest)
 
 
 def test_new_replicas_have_no_directory_yet_and_those_that_stay_keep_theirs() -> None:

@@ -32,8 +32,10 @@ from node.config import parse
 from node.log.disk import Disk
 from node.log.layout import partition_dir
 from node.metadata.features import (
+    HIGHEST_OF_KAFKA,
     KRAFT_VERSION,
     LATEST_METADATA_VERSION,
+    METADATA_VERSION,
     default_features,
     level_name,
     level_of,
@@ -60,8 +62,9 @@ DRAWN: Final = OF_RAFT_ALONE | (OF_CONTROLLERS - OF_VIEWS - OF_SECURITY)
 OF_DYNAMIC_QUORUMS: Final = frozenset({"membership", "describe"})
 # nodes of ours have a whole controller, and so have Kafka's beside them
 OF_MIXED_QUORUMS: Final = (OF_CONTROLLERS - OF_VIEWS - OF_SECURITY) | {"membership", "describe"}
-# the line whose latest metadata.version it is
-OF_LATEST: Final = line_of(level_name(LATEST_METADATA_VERSION).partition("-")[0])
+LATEST_HERE: Final = HIGHEST_OF_KAFKA[METADATA_VERSION]
+# the line whose latest metadata.version that is
+OF_LATEST: Final = line_of(level_name(LATEST_HERE).partition("-")[0])
 OURS: Final = "krucible."
 INSTALLED: Final = "krucible.kafka.installed"  # of a node that went over to another release
 KNOWN: Final = (
@@ -130,17 +133,20 @@ def _release(spec: RunSpec, node: str, installed: str | None) -> Release:
 
 
 def metadata_version(spec: RunSpec) -> int:
-    """Give that of a new cluster: as it is told, or the latest that all its nodes know.
+    """Give that of a new cluster: as it is told, or the latest that all its nodes know."""
+    levels = [latest_level(release.line) for release in all_releases(spec.settings)]
+    known = min(*levels, highest_level(spec.settings))
+    return min(known, first_level(spec.settings, known))
 
-    Which are all releases of the run, and the brokers that clients play.
-    """
-    known = min(latest_level(release.line) for release in all_releases(spec.settings))
-    return min(known, first_level(spec.settings))
+
+def highest_level(settings: Mapping[str, str]) -> int:
+    """Give the highest metadata.version that a cluster may be told to have, of any release."""
+    return LATEST_METADATA_VERSION if nodes_of_ours(settings) else LATEST_HERE
 
 
 def latest_level(line: Line) -> int:
-    """Give the latest metadata.version that a release and the brokers that clients play know."""
-    return LATEST_METADATA_VERSION if line >= OF_LATEST else level_of("{}.{}".format(*line))
+    """Give the latest metadata.version that a release knows, as far as we know it."""
+    return LATEST_HERE if line >= OF_LATEST else level_of("{}.{}".format(*line))
 
 
 def known_levels(line: Line) -> dict[str, int]:

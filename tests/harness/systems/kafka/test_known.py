@@ -14,6 +14,7 @@ from harness.systems.kafka.known import known_of
 from harness.systems.kafka.releases import Release
 from harness.verdict import Anomaly
 
+BY_ELR = ", the same but for eligible leaders, which were switched off,"
 OF_TOPIC = "settings of ConfigResource(type=TOPIC, name='t0')"
 BEGAN = "n2 began as candidate of epoch 1 (n2 seq 4): its disk has leader 1"
 LOST = f"{BEGAN}, so that it had lost that election"
@@ -185,6 +186,7 @@ def test_the_first_releases_begin_to_lead_early_and_lead_on(
         ("C16", "has in memory at offset 9 credential SCRAM_SHA_256 u is", "3.7.2", True, True),
         ("C9", "has at offset 9 credential SCRAM_SHA_256 u is", "4.3.1", True, True),
         ("C9", "has at offset 9 partition t-0 is", "4.3.1", False, False),
+        ("C9", f"has at offset 9 partition{BY_ELR} t-0 is", "4.3.1", True, False),
         ("C8", f"the image of n1 at offset 7 is 1, but 2{BY_PASSWORDS}", "4.3.1", True, True),
         ("C11", "token t, which was taken back, exists again at 8", "4.3.1", True, True),
         ("crash", "leader 2 and epoch 1 since it matches the local node.id", "4.3.1", True, True),

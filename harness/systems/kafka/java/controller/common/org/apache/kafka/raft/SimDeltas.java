@@ -18,6 +18,8 @@ import org.apache.kafka.metadata.PartitionRegistration;
  * to with the image that is published with the last of them.
  */
 final class SimDeltas {
+    private static final String ELR = "eligible.leader.replicas.version";
+
     private final Map<Uuid, Map<Integer, PartitionRegistration>> topics = new HashMap<>();
     private final Map<Integer, BrokerRegistration> brokers = new HashMap<>();
     private final Map<ConfigResource, Map<String, String>> settings = new HashMap<>();
@@ -25,6 +27,7 @@ final class SimDeltas {
     private final Map<Object, Object> tokens = new HashMap<>();
     private final Map<Object, Object> credentials = new HashMap<>();
     private final Map<Object, Map<String, Double>> quotas = new HashMap<>();
+    private boolean elrWasOff;
     private final SimDifferences found = new SimDifferences(each -> "");
 
     /** Do what a delta says. */
@@ -63,6 +66,29 @@ final class SimDeltas {
         changes.forEach((key, value) -> value.ifPresentOrElse(each -> all.put(key, each), () -> all.remove(key)));
     }
 
+    /**
+     * Tell apart, and take out, the partitions that differ by their eligible leaders only: a new publisher is
+     * given the image as it is written, without these while they are switched off.
+     */
+    private void onlyByElr(Map<String, Object> partitions, Map<String, Object> ofImage) {
+        Map<String, Object> own = new TreeMap<>();
+        Map<String, Object> theirs = new TreeMap<>();
+        partitions.forEach((name, each) -> {
+            Object other = ofImage.get(name);
+            if (other != null && !each.equals(other) && withoutElr(each).equals(withoutElr(other))) {
+                own.put(name, each);
+                theirs.put(name, other);
+            }
+        });
+        found.compare("partition, the same but for eligible leaders, which were switched off,", own, theirs);
+        partitions.keySet().removeAll(own.keySet());
+        ofImage.keySet().removeAll(own.keySet());
+    }
+
+    private static String withoutElr(Object partition) {
+        return partition.toString().replaceAll("(elr|lastKnownElr)=\\[[^\\]]*\\]", "");
+    }
+
     /** What differs from an image, in words. */
     List<String> differences(MetadataImage image) {
         Map<String, Object> partitions = new TreeMap<>();
@@ -70,6 +96,10 @@ final class SimDeltas {
         Map<String, Object> ofImage = new TreeMap<>();
         image.topics().topicsById().forEach((id, topic) ->
             topic.partitions().forEach((index, each) -> ofImage.put(id + "-" + index, each)));
+        elrWasOff |= image.features().finalizedVersions().getOrDefault(ELR, (short) 0) == 0;
+        if (elrWasOff) {
+            onlyByElr(partitions, ofImage);
+        }
         found.compare("partition", partitions, ofImage);
         found.compare("broker", brokers, image.cluster().brokers());
         found.compare("ACL", acls, image.acls().acls());
