@@ -175,8 +175,8 @@ def _holder(event: Event | None, where: str) -> str:
 class NoCommittedTruncation(Invariant):
     """S10: no truncation, no restart and no snapshot removes a record that is committed.
 
-    What a snapshot covers is not removed. A node that still follows the leader of an older epoch
-    may truncate what the leader of a newer one commits: that leader does not count it as a holder.
+    A snapshot keeps the records that it covers. A follower of an older leader may truncate what a
+    newer leader commits, because the newer leader does not count that follower as a holder.
     """
 
     name: ClassVar[str] = "S10"

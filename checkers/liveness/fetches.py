@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Final
 
 from checkers.liveness.calm import CRASHES, Calm
-from checkers.replay.trace import Event
+from checkers.replay.trace import ARRIVED, Event
 from harness.history.ops import History
 from harness.verdict import Anomaly
 
@@ -29,7 +29,6 @@ _MOVES: Final = frozenset({"fetch_tx", "role", "start", "stop", "snap"})
 Events = Mapping[str, Sequence[Event]]
 _Process = tuple[int, int]  # node and incarnation
 _process: Callable[[Event], _Process] = itemgetter("node", "inc")
-_ARRIVED: Final[Callable[[Event], int]] = itemgetter("rx_ns")
 
 
 @dataclass(slots=True)
@@ -92,7 +91,7 @@ def _taken(sent: Event, accepted: Mapping[tuple[int, int, int], Sequence[Event]]
     if sent.get("to") is None:
         return None
     each = accepted.get((sent["node"], sent["to"], sent["off"]), ())
-    place = bisect_left(each, sent["rx_ns"], key=_ARRIVED)
+    place = bisect_left(each, sent["rx_ns"], key=ARRIVED)
     if place == len(each) or each[place]["rx_ns"] > sent["rx_ns"] + SLACK_NS:
         return None
     return each[place]

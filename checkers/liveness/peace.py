@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Any, Final
 
-from checkers.replay.trace import Event
+from checkers.replay.trace import ARRIVED, Event
 from harness.contracts.checker import RunData
 from harness.history.ops import History
 from harness.verdict import Anomaly
@@ -32,7 +31,6 @@ JUDGED_FROM: Final = 4  # commits, for most of them to be said of
 # From its registration, for which a broker may have had to wait until an old session had run out.
 UNFENCED_WITHIN_NS = 2_000_000_000
 # What a node says of itself by, as ``Node.take`` hears it.
-_ARRIVED: Final[Callable[[Event], int]] = itemgetter("rx_ns")
 _TELLING = frozenset({"start", "role", "hwm", "voters", "apply", "reg", "hb", "stop"})
 
 
@@ -232,8 +230,8 @@ def _heard(event: Event, told: Iterable[Event]) -> bool:
 
 
 def _within(events: Sequence[Event], window: Window) -> Sequence[Event]:
-    first = bisect_left(events, window.begin_ns, key=_ARRIVED)
-    return events[first : bisect_left(events, window.end_ns, lo=first, key=_ARRIVED)]
+    first = bisect_left(events, window.begin_ns, key=ARRIVED)
+    return events[first : bisect_left(events, window.end_ns, lo=first, key=ARRIVED)]
 
 
 def place(node: Node) -> str:

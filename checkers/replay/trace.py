@@ -7,7 +7,7 @@ makes a verdict UNKNOWN, and never raises.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, chain, islice, product
 from operator import itemgetter, le
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ GAPS_KEPT_MAX = 50
 TORN = "torn"
 AGENT = "agent"
 _PLACE, _TIME = itemgetter("inc", "seq"), itemgetter("ts")
+ARRIVED: Callable[[Event], int] = itemgetter("rx_ns")  # in that order nodes tell
 VOTE_LOST = frozenset({"wipe", "vote"})  # damage to a disk that takes epoch and vote with it
 
 _Kinds = tuple[type, ...]

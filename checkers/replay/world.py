@@ -350,7 +350,7 @@ class World:
 
     def arrive(self, event: Event, *, blind: bool) -> Replica:
         """Note whose event comes, before it is judged; ``blind``: its disk is not known."""
-        replica = self.replicas.get((event["node"], event["dir"]))
+        replica = self.replicas.get((event["node"], event["dir"]))  # a call costs more
         if replica is None:
             replica = self.replica(event)
         self.here, self._now = replica, event

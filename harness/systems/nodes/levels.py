@@ -36,7 +36,7 @@ def check_first_level(settings: Mapping[str, str], latest: int = LATEST_METADATA
         level = first_level(settings, latest)
     except ValueError as error:
         raise UsageError(f"{told}: {error}; want a level as in 3.9 or 4.0-IV3") from None
-    if METADATA_SETTING in settings and not FIRST <= level <= latest:
+    if not FIRST <= level <= latest:
         ends = " to ".join(map(level_name, (FIRST, latest)))
         raise UsageError(f"{told}: want a level from {ends}")
 
