@@ -320,9 +320,11 @@ def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -
 def test_a_finding_happens_again(
     played: Resident, name: str, invariant: str, release: str, tmp_path: Path
 ) -> None:
-    """Each of the newest release, too, but one, whose moment does not come again there."""
+    """Each of both releases, but for two whose moment does not come again in the other one."""
     if (name, release) == ("removed-leader", NEWEST):
         pytest.skip("with other bytes the removal is not that late")
+    if (name, release) == ("unwritable-answer", DEFAULT):
+        pytest.skip("with other bytes nobody is refused; test_refused_snapshot has it live")
     again = (FINDINGS / name, "--kafka-version", release, "--json", "--store", tmp_path)
     done = played("repro", *again)
     assert done.code == 1, done
