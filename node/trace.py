@@ -48,6 +48,8 @@ image    off, digest, kind, n            a broker published the image at ``off``
          delta, n = records loaded for it. Of Kafka's image orphans[names], topics that it has not
          and has settings of, and bare, the digest of all but these; open, that of all but its
          passwords, if it has some
+answered api, ver, off, n, req, res    of Apache Kafka: a controller's answer ``res`` to ``req``
+         (bodies, base64), by the records below ``off``; it came with ``n`` records from there on
 memory   off, wrong[texts]               of Apache Kafka: a controller compared what it has at
          ``off`` in memory with its node's image, and its indexes with what they are of
 delta    off, wrong[texts]               of Apache Kafka: what the deltas up to the image at ``off``

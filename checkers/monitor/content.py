@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from checkers.committed.fold import BEGINNING, Folding, MakeFold, MetadataFold
 from checkers.committed.orphans import Deletions
 from checkers.committed.reference import Reference
+from checkers.invariants.controller_answers import C17, AnswerChecks
 from checkers.invariants.images import ImageChecks
 from checkers.invariants.metadata_log import MetadataWalk
 from checkers.monitor.monitor import GATHERED
@@ -19,18 +20,25 @@ from harness.contracts.evidence import LogBatch
 from harness.verdict import Anomaly
 
 IMAGES, BROKERS = frozenset(GATHERED["images"]), frozenset(GATHERED["brokers"])
-WANTED = IMAGES | BROKERS  # types of events; all others matter only when something is due
+ANSWERS = frozenset(GATHERED["answers"])
+WANTED = IMAGES | BROKERS | ANSWERS  # types of events; others matter only when something is due
+NO_SETTINGS: Mapping[str, str] = {}
 
 
 class Content:
-    """C1 to C3, C5, C7, C8, C11, C13 to C15 and S19, as far as the log's records tell of them.
+    """C1 to C3, C5, C7, C8, C11, C13 to C15, C17 and S19, as far as the log's records tell.
 
     A leader tells of a write (``alter``, ``let_go``) right after the high watermark that commits
     it, and before anybody else does anything: so a batch is folded at once, and walked only with
     the next event that is not of that moment.
     """
 
-    def __init__(self, known: Reference = BEGINNING, make_fold: MakeFold = MetadataFold) -> None:
+    def __init__(
+        self,
+        known: Reference = BEGINNING,
+        make_fold: MakeFold = MetadataFold,
+        settings: Mapping[str, str] = NO_SETTINGS,
+    ) -> None:
         self._folding = Folding(known, make_fold)
         self.folded = self._folding.folded
         misfit = self.folded.misfit
@@ -38,6 +46,7 @@ class Content:
         self._deletions = Deletions(() if known.snapshot is None else known.snapshot.records)
         self.images = ImageChecks(self.folded, self._deletions)
         self._walk = MetadataWalk()
+        self._answers = AnswerChecks(known, settings)
         if known.snapshot is not None:
             self._walk.begin(known.snapshot)
         self.end = known.begin or 0  # what is below was taken in
@@ -48,13 +57,15 @@ class Content:
     @property
     def checked(self) -> Mapping[str, int]:
         """Tell how much each invariant examined."""
-        return {**self._walk.checked, "C8": self.images.checked}
+        counted = {"C8": self.images.checked, C17.name: self._answers.checked}
+        return {**self._walk.checked, **counted}
 
     def batch(self, batch: LogBatch, by: Event | None = None) -> list[Anomaly]:
         """Take in the next committed batch, and by which event it is known to be committed."""
         sane = self.folded.misfit is None
         self._folding.batch(batch)
         self._deletions.batch(batch)
+        self._answers.batch(batch)
         found = list(self.images.grown())
         if sane and self.folded.misfit is not None:
             found.append(Anomaly("C8", self.folded.misfit))
@@ -70,15 +81,19 @@ class Content:
         found: list[Anomaly] = []
         if self.due and (event["node"], event["ts"]) != self._moment:
             found += self._walked()
+            found += self._answers.settle(event["ts"])
         if kind in IMAGES:
             found += self.images.feed(event)
         elif kind in BROKERS:
             found += self._walk.tell(event)
+        elif kind in ANSWERS:
+            self._answers.feed(event)
         return self._keep(found) if found else found
 
     def finish(self) -> None:
         """Judge what was waiting for more."""
-        self._keep([*self._walked(), *self.images.finish(), *self._walk.finish()])
+        walked = self._walked()
+        self._keep([*walked, *self._answers.settle(), *self.images.finish(), *self._walk.finish()])
 
     def _walked(self) -> Iterable[Anomaly]:
         due, self.due = self.due, []

@@ -16,6 +16,7 @@ KEPT_PER_INVARIANT_MAX = 25
 GATHERED: Mapping[str, tuple[str, ...]] = {
     "images": ("apply", "image"),
     "brokers": ("reg", "hb", "alter", "let_go"),
+    "answers": ("answered",),
     "commits": ("hwm",),
     "starts": ("start",),
     "stops": ("stop",),

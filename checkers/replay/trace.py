@@ -67,6 +67,8 @@ REQUIRED: dict[str, dict[str, _Kinds]] = {
     "isr": {"tp": _LIST, "leader": _INT, **_EPOCHS, **_MEMBERS},
     "image": {"off": _INT, "digest": _STR},
     "memory": {"off": _INT, "wrong": _LIST},
+    "answered": {"api": _INT, "ver": _INT, "off": _INT, "n": _INT, "req": _STR, "res": _STR}
+    | _EPOCH,
     "delta": {"off": _INT, "wrong": _LIST},
     "alter": {"broker": _INT, "b_ep": _INT, "tp": _LIST, "req_lep": _INT, "req_pep": _INT}
     | {"req_isr": _LIST, "err": _INT, "off": _INT}

@@ -7,12 +7,12 @@ that asks.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from checkers.committed.fold import MakeFold
 from checkers.committed.reference import Reference, committed, reference
 from checkers.monitor.catalogue import invariants_for
-from checkers.monitor.content import WANTED, Content
+from checkers.monitor.content import NO_SETTINGS, WANTED, Content
 from checkers.monitor.monitor import Monitor
 from checkers.monitor.promises import Promises
 from checkers.replay.clocks import CLOCK_RATE, kept_time
@@ -36,9 +36,11 @@ class Online:
     the log's beginning on; each batch is read once.
     """
 
-    def __init__(self, monitor: Monitor, read: ReadLog) -> None:
+    def __init__(
+        self, monitor: Monitor, read: ReadLog, settings: Mapping[str, str] = NO_SETTINGS
+    ) -> None:
         self.monitor = monitor
-        self.content = Content()
+        self.content = Content(settings=settings)
         self.promises = Promises()
         self._read = read
         self._below = 0  # what is committed, as leaders say
@@ -90,9 +92,9 @@ class Online:
 
 @watches.register(NAME)
 def watch(spec: RunSpec, faults: Sequence[Fault], read: ReadLog) -> Online:
-    """Judges S1 to S38, L4 and C1 to C16 as the events happen and records are committed."""
+    """Judges S1 to S38, L4 and C1 to C17 as the events happen and records are committed."""
     timed = all(fault.nemesis != CLOCK_RATE for fault in faults)
-    return Online(Monitor(invariants_for(spec.settings, timed=timed)), read)
+    return Online(Monitor(invariants_for(spec.settings, timed=timed)), read, spec.settings)
 
 
 class _Newest:
@@ -148,13 +150,14 @@ def content_of(run: RunData, monitor: Monitor, known: Reference, make_fold: Make
         if content.end < below and run.history.stopped is None:
             content.unread = below
     else:
-        content = Content(known, make_fold)
+        content = Content(known, make_fold, run.spec.settings)
         for event in monitor.told("brokers"):
             content.event(event)
         for batch in known.batches(below):
             content.batch(batch)
-        for event in monitor.told("images"):
-            content.event(event)
+        for group in ("images", "answers"):
+            for event in monitor.told(group):
+                content.event(event)
     content.finish()
     return content
 

@@ -37,6 +37,7 @@ class ControllerConfig:
     must be registered brokers, () = partitions made while no broker is unfenced get no replicas,
     for a quorum that is tested by itself.
     ``static`` are the settings of the process that topics fall back to.
+    ``full_targets``: a reassignment waits for all its target replicas, as before Kafka 4.3.
     """
 
     cluster_id: str = ""
@@ -50,6 +51,7 @@ class ControllerConfig:
     partitions_per_slice: int = PARTITIONS_PER_SLICE
     supported_features: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     static: Mapping[str, str] = field(default_factory=dict)
+    full_targets: bool = False
 
 
 @dataclass(slots=True)
@@ -139,6 +141,7 @@ class Context:
             metadata_version=self.metadata_version,
             elr=self.elr_enabled,
             election=self.election_for(topic) if election is None else election,
+            full_targets=self.config.full_targets,
         )
 
     def election_for(self, topic: str) -> Election:

@@ -45,6 +45,7 @@ class Rules:
     metadata_version: int
     elr: bool
     election: Election = Election.ONLINE
+    full_targets: bool = False  # see ControllerConfig
 
 
 def stays(state: PartitionState, rules: Rules) -> bool:
@@ -127,12 +128,16 @@ class PartitionChange:
     # ------------------------------------------------------------------ inside
 
     def _complete_reassignment(self) -> None:
-        """Finish a reassignment when all its target replicas are in the ISR."""
+        """Finish a reassignment when all that are added are in the ISR (KAFKA-19975).
+
+        One that leaves fewer replicas than before waits for all of them, or the ISR could shrink.
+        """
         if not self.removing and not self.adding:
             return
         isr = _without(self.isr, *self.removing)
         replicas = _without(self.replicas, *self.removing)
-        if isr and replicas and set(replicas) <= set(isr):
+        full = self._rules.full_targets or len(self.adding) < len(self.removing)
+        if isr and replicas and set(replicas if full else self.adding) <= set(isr):
             self.isr, self.replicas = isr, replicas
             self.removing = self.adding = ()
 

@@ -59,6 +59,7 @@ CLOCKS = {
 }
 # Who may make randomness, and why. Everything else is handed a generator that the seed decides.
 DICE = {
+    "node/driver/answering.py": "what it draws nobody sees",
     "harness/seeds.py": "the seam: every stream of the harness is split from the run's seed",
     "krucible/commands/run.py": "draws the seed when none is given",
     "harness/agent/packets.py": "which packets are lost or late; a process of its own",

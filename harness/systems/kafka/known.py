@@ -185,10 +185,12 @@ SWITCHES_OFF: Final = Known(
 )
 
 # A change of min.insync.replicas makes a partition without a leader forget who may lead it.
-CLEARS_ELIGIBLE: Final = Known(
-    "C14",
-    ", but nobody may lead it any more",
-    "docs/findings.md, a partition that nobody may lead any more",
+CLEARS_ELIGIBLE: Final = tuple(
+    Known(invariant, told, "docs/findings.md, a partition that nobody may lead any more")
+    for invariant, told in (
+        ("C14", ", but nobody may lead it any more"),
+        ("C17", "is ClearElrRecord, where PartitionChangeRecord is due"),
+    )
 )
 
 # Who fetched as a voter counts as one until the next majority, though it was removed.
@@ -228,8 +230,12 @@ ELECTS_EMPTY: Final = Known(
 )
 
 # A replica that was moved away stays in the ELR.
-KEEPS_MOVED: Final = Known(
-    "C3", " has members that are no replicas", "docs/findings.md, who was moved away stays eligible"
+KEEPS_MOVED: Final = tuple(
+    Known(invariant, told, "docs/findings.md, who was moved away stays eligible")
+    for invariant, told in (
+        ("C3", " has members that are no replicas"),
+        ("C17", "; some who are eligible are no replicas"),
+    )
 )
 
 # Before 4.2 who reads at once that a topic came, went, and ELRs were cleared fails (KAFKA-19497).
@@ -313,7 +319,7 @@ SINCE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
 )
 UNTIL: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (KEEPS_SETTINGS_UNTIL, (KEEPS_SETTINGS, LOADS_SETTINGS)),
-    (CLEARS_ELIGIBLE_UNTIL, (CLEARS_ELIGIBLE, KEEPS_MOVED, *LEAVES_OUT, SWITCHES_OFF)),
+    (CLEARS_ELIGIBLE_UNTIL, (*CLEARS_ELIGIBLE, *KEEPS_MOVED, *LEAVES_OUT, SWITCHES_OFF)),
     (COUNTS_REMOVED_UNTIL, (COUNTS_REMOVED,)),
     (ELECTS_EMPTY_UNTIL, (ELECTS_EMPTY,)),
     (KEEPS_DELETED_UNTIL, KEEPS_DELETED),

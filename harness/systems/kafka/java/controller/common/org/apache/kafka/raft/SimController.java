@@ -85,6 +85,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
     private SimMemory memory;
     private long comparedNs;
     private int claimed = -1; // the epoch in which it is active
+    private long[] decided; // see ``decided()``
 
     SimController(SimReplica node, long seed) {
         this.node = node;
@@ -222,7 +223,8 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
 
     /**
      * Have the controller do something, and tell of the record that the answer waited for. What it throws at
-     * once is an answer, too, as for ControllerApis.
+     * once is an answer, too, as for ControllerApis. What it refuses without a result it refuses at once, by all
+     * that it has in memory.
      */
     private <T> CompletableFuture<T> done(short key, Supplier<CompletableFuture<T>> call) {
         try {
@@ -230,13 +232,25 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
             Object event = node.queues.newest();
             return answer.whenComplete((reply, error) -> {
                 Object result = error == null ? TraceInside.get(event, "resultAndOffset") : null;
-                if (result != null) {
-                    node.teller.ack(ApiKeys.forId(key).name, (Long) TraceInside.call(result, "offset"));
+                if (result == null) {
+                    decided = new long[] {memory.end(), 0};
+                    return;
                 }
+                long last = (Long) TraceInside.call(result, "offset"); // -1: all is committed, and nothing is new
+                int written = ((List<?>) TraceInside.call(result, "records")).size();
+                decided = new long[] {last < 0 ? memory.end() : last + 1 - written, written};
+                node.teller.ack(ApiKeys.forId(key).name, last);
             });
         } catch (RuntimeException e) {
             return CompletableFuture.failedFuture(e);
         }
+    }
+
+    @Override
+    public long[] decided() {
+        long[] newest = decided;
+        decided = null;
+        return newest;
     }
 
     @Override

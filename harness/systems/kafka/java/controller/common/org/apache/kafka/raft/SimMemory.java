@@ -50,6 +50,11 @@ final class SimMemory {
         topics = map(replication, "topics");
     }
 
+    /** The end of the records that an active controller goes by: those, too, that are not committed. */
+    long end() {
+        return number("nextWriteOffset");
+    }
+
     /** The last offset that memory has the records of, if all of them are committed; else -1. */
     long settled(boolean isActive) {
         long committed = number("lastCommittedOffset");

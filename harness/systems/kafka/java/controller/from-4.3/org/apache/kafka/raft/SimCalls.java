@@ -3,6 +3,7 @@ package org.apache.kafka.raft;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.stream.Collectors;
 
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.common.config.ConfigResource;
@@ -20,7 +21,12 @@ final class SimCalls {
     static CompletableFuture<CreateTopicsResponseData> createTopics(
         QuorumController controller, ControllerRequestContext context, CreateTopicsRequestData asked
     ) {
-        return controller.createTopics(context, asked, Set.of(), false);
+        return controller.createTopics(context, asked, named(asked), false);
+    }
+
+    /** The topics whose settings may be told: all, as nobody authorizes anything. */
+    private static Set<String> named(CreateTopicsRequestData asked) {
+        return asked.topics().stream().map(CreateTopicsRequestData.CreatableTopic::name).collect(Collectors.toSet());
     }
 
     static CompletableFuture<Map<ConfigResource, ApiError>> alterConfigs(

@@ -21,6 +21,11 @@ interface SimMachine<T> {
         throw new UnsupportedOperationException("requests are Python's");
     }
 
+    /** The records that the outcome of a request went by, once: {the end of those before, its own}; or null. */
+    default long[] decided() {
+        return null;
+    }
+
     /** Look at what an event of its queues has changed. */
     default void afterEvent() {
     }

@@ -8,6 +8,7 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
+import java.util.Base64;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -353,7 +354,9 @@ public final class SimReplica implements Replica, TraceTeller.Node {
                 if (error != null) {
                     fault = error;
                 } else if (!isOver) {
-                    put(Kinds.REPLY, number, 0, 0, (short) 0, bytes(answer, version));
+                    byte[] said = bytes(answer, version);
+                    tellAnswer(key, version, body, said);
+                    put(Kinds.REPLY, number, 0, 0, (short) 0, said);
                 }
             });
             return;
@@ -373,6 +376,16 @@ public final class SimReplica implements Replica, TraceTeller.Node {
                 unwritable(ApiKeys.forId(key), number, version, e);
             }
         });
+    }
+
+    /** Tell what the controller answers to a request, and by which records. */
+    private void tellAnswer(short key, short version, byte[] asked, byte[] said) {
+        long[] decided = machine.decided();
+        if (decided != null && key != ApiKeys.BROKER_HEARTBEAT.id) { // many, and by the controller's clock
+            Base64.Encoder base64 = Base64.getEncoder();
+            event("answered").put("api", key).put("ver", version).put("off", decided[0]).put("n", decided[1])
+                .put("req", base64.encodeToString(asked)).put("res", base64.encodeToString(said)).end();
+        }
     }
 
     /** An answer that cannot be written: ControllerApis logs it, and says what it says of any exception. */

@@ -1,0 +1,328 @@
+"""Judges what an active controller answers, yes and no: it follows from the metadata (C17).
+
+Apache Kafka's simulated controllers tell of each answer, with the request and how many records of
+the log they had gone by. Our own controller is asked the same by the same records: what both say
+must agree, and so must the records that they write. One of the two is wrong where they differ.
+
+Some of an answer is nobody's business: words, ids that are drawn, and on which brokers a new
+replica lies. Requests are left out whose answer depends on more than the metadata: heartbeats of
+brokers, and the registration of a broker whose last process may be heard of still.
+Source: KIP-631; QuorumController, ReplicationControlManager and the other managers of Kafka 4.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from heapq import heappop, heappush
+from typing import Any, Final
+
+import msgspec
+
+from checkers.committed.reference import Reference
+from checkers.replay.trace import Event, label
+from harness.contracts.evidence import LogBatch
+from harness.contracts.meaning import Meaning
+from harness.verdict import Anomaly
+from node.controller.context import ControllerConfig
+from node.controller.errors import ApiError
+from node.driver.answering import Answering, AnsweringError
+from node.metadata.fold import apply_record
+from node.metadata.image import BROKER, TOPIC, ImageError, MetadataImage
+from node.metadata.records import MetadataRecord, RecordError, decode_record, from_json
+from node.metadata.schemas import PartitionChangeRecord
+from node.metadata.snapshot import image_of_records
+from node.metadata.transactions import Transactions
+from node.wire.api import ApiKey
+from node.wire.errors import RemoteProtocolError, UnsupportedVersionError
+from node.wire.payloads import api_schema, decode
+
+C17: Final = Meaning(
+    "C17",
+    title="a controller's answer follows from its metadata",
+    promise=(
+        "What an active controller answers to a request, and the records that it writes with it, "
+        "follow from the records before: it refuses what must be refused, with the error that is "
+        "due, and nothing else."
+    ),
+    why=(
+        "Who is refused without a reason cannot do what they need, and retries for ever or gives "
+        "up; who is granted what must be refused gets a state that no other part expects."
+    ),
+    source="KIP-631; QuorumController; ReplicationControlManager; ConfigurationControlManager",
+)
+JUDGED: Final = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.UPDATE_FEATURES,
+    }
+)
+# Their records are not compared: they are made by lot, or say what is so already.
+BY_ANSWER_ALONE: Final = frozenset(
+    {ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.UPDATE_FEATURES}
+)
+UNJUDGED: Final = frozenset({"throttle_time", "error_message", "topic_id", "configs", "version"})
+UNJUDGED_IF_REFUSED: Final = frozenset({"producer_id_start"})  # zero or nothing
+CONFIGURABLE: Final = frozenset({TOPIC, BROKER})  # types of resources that we know
+NOT_DECIDED: Final = frozenset({ApiError.NOT_CONTROLLER, ApiError.REQUEST_TIMED_OUT})
+# Kafka looks for a topic's id first, and says so when that is gone by the time that it deletes it.
+LOOKED_UP: Final = frozenset({ApiError.UNKNOWN_TOPIC_ID})
+LAG_NS: Final = 1_000_000_000  # between a commit and an answer that waited for it
+_DIFFERENCES_MAX: Final = 3
+
+_Flat = Mapping[str, object]
+
+
+class AnswerChecks:
+    """Judges answers as the log grows; ``checked`` counts those that could be judged.
+
+    Args:
+        known: The log's beginning, which may be a snapshot.
+        settings: Those of all nodes.
+    """
+
+    def __init__(self, known: Reference, settings: Mapping[str, str]) -> None:
+        self.checked = 0
+        newest = ControllerConfig(
+            num_partitions=int(settings.get("num.partitions", 1)),
+            default_replication_factor=int(settings.get("default.replication.factor", 1)),
+            static=settings,
+        )
+        # Releases differ on purpose: what any of them may answer is an answer.
+        self._configs = newest, replace(newest, full_targets=True)
+        self._answering: list[Answering] = []  # made when they are needed
+        self._snapshot = known.snapshot  # until it is loaded
+        self._image = MetadataImage()
+        self._gate = Transactions()
+        self._is_lost = known.begin is None
+        self._records: deque[tuple[int, int, MetadataRecord]] = deque()  # offset, epoch
+        self._batches: deque[LogBatch] = deque()  # that are no records yet
+        self._end = known.begin or 0  # of what is committed
+        self._at = self._end  # of what the image has
+        self._epoch = -1  # of its newest record
+        self._waiting: list[tuple[int, int, Event]] = []  # by how much of the log they went by
+        self._count = 0
+
+    def batch(self, batch: LogBatch) -> None:
+        """Take in the next committed batch."""
+        self._end = batch.last + 1
+        if not batch.control:
+            self._batches.append(batch)
+
+    def feed(self, event: Event) -> None:
+        """Take in an answer; it is judged when all is committed that it went by."""
+        if event["api"] in JUDGED:
+            self._count += 1
+            heappush(self._waiting, (event["off"], self._count, event))
+
+    def settle(self, now_ns: int | None = None) -> Iterator[Anomaly]:
+        """Judge the answers of which all is committed, and before which no other can come.
+
+        A controller answers in the order of its records, but for what it refuses at once. None: it
+        is the end.
+        """
+        waiting = self._waiting
+        while waiting and not self._is_lost:
+            offset, _, event = waiting[0]
+            is_young = now_ns is not None and now_ns - event["ts"] < LAG_NS
+            if is_young or offset + event["n"] > self._end:
+                return
+            heappop(waiting)
+            try:
+                yield from self._judge(event)
+            except (RecordError, ImageError):
+                self._is_lost = True  # which C8 tells
+
+    def _judge(self, event: Event) -> Iterator[Anomaly]:
+        offset = event["off"]
+        self._fold(offset)
+        if self._at != offset or self._epoch > event["ep"] or self._gate.open:
+            return  # of a log that was not committed, or in the midst of a transaction
+        asked, said = b64decode(event["req"]), b64decode(event["res"])
+        try:
+            schema = api_schema(event["api"], event["ver"])
+            request, answer = decode(schema.request, asked), flat(decode(schema.response, said))
+            if self._is_open(event, request, answer):
+                return
+            wrong: list[str] = []
+            for answering in self._answerers(event, request):
+                wrong = self._wrong(event, asked, answer, answering)
+                if not wrong:
+                    break
+        except (AnsweringError, RemoteProtocolError, UnsupportedVersionError):
+            return  # a version that we do not serve, or what Kafka refuses to read
+        self.checked += 1
+        if wrong:
+            yield Anomaly(
+                C17.name,
+                f"n{event['node']} answered {schema} ({label(event)}, {event['n']} record(s) after"
+                f" offset {offset}) to {told(request)}: {'; '.join(wrong[:_DIFFERENCES_MAX])}",
+            )
+
+    def _is_open(self, event: Event, request: Any, answer: _Flat) -> bool:
+        """Tell whether an answer does not follow from what is known here."""
+        api, errors = event["api"], errors_of(answer)
+        if (
+            api == ApiKey.ALTER_PARTITION
+        ):  # of a partition NOT_CONTROLLER says that who asks is ahead
+            errors = [answer.get(".error_code")]
+        if not NOT_DECIDED.isdisjoint(errors):
+            return True
+        if api == ApiKey.DELETE_TOPICS:
+            return not LOOKED_UP.isdisjoint(errors)
+        if api == ApiKey.INCREMENTAL_ALTER_CONFIGS:
+            return any(int(each.resource_type) not in CONFIGURABLE for each in request.resources)
+        if api == ApiKey.UPDATE_FEATURES:
+            return event["node"] not in self._image.controllers
+        if api == ApiKey.BROKER_REGISTRATION:
+            known = self._image.brokers.get(int(request.broker_id))
+            return known is not None and known.incarnation != request.incarnation_id
+        return False
+
+    def _answerers(self, event: Event, request: Any) -> Iterator[Answering]:
+        """Give controllers that answer as one of the releases does."""
+        more = self._more(event, request)
+        for place, config in enumerate(self._configs):
+            if more:
+                yield Answering(self._image, replace(config, **more))
+                continue
+            if place == len(self._answering):
+                self._answering.append(Answering(self._image, config))
+            yield self._answering[place]
+
+    def _more(self, event: Event, request: Any) -> dict[str, Any]:
+        """Give what else a controller knows that answers a request of a kind."""
+        if event["api"] == ApiKey.BROKER_REGISTRATION:
+            return {"cluster_id": request.cluster_id}
+        if event["api"] == ApiKey.UPDATE_FEATURES:
+            node = event["node"]
+            return {"node_id": node, "supported_features": self._image.controllers[node].features}
+        return {}
+
+    def _wrong(self, event: Event, asked: bytes, answer: _Flat, answering: Answering) -> list[str]:
+        """Tell what differs from the answer that is due."""
+        api = event["api"]
+        due = answering.answer(api, event["ver"], asked, event["off"])
+        expected = flat(due.response)
+        if api == ApiKey.UPDATE_FEATURES:  # before KIP-1022 each feature had its own error
+            answer, expected = _whole(answer), _whole(expected)
+        wrong = differences(answer, expected)
+        if api not in BY_ANSWER_ALONE:
+            ours, theirs = list(map(decode_record, due.records)), self._written(event)
+            wrong += differences(flat(theirs), flat(ours))
+            if wrong and any(map(self._is_odd, (*theirs, *ours))):
+                wrong = [*wrong[: _DIFFERENCES_MAX - 1], "some who are eligible are no replicas"]
+        if api == ApiKey.BROKER_REGISTRATION:  # C1 judges epochs
+            wrong = [each for each in wrong if "broker_epoch is " not in each]
+        return wrong
+
+    def _is_odd(self, record: MetadataRecord) -> bool:
+        """Tell whether a change makes, keeps, or would end, that one is eligible who is no replica.
+
+        That is C3's to judge; a controller whose partitions are so goes on with that.
+        """
+        if not isinstance(record, PartitionChangeRecord) or record.topic_id is None:
+            return False
+        state = self._image.partition(record.topic_id, record.partition_id)
+        if state is None:
+            return False
+        eligible, replicas = record.eligible_leader_replicas, record.replicas
+        now = set(state.replicas if replicas is None else replicas)
+        return not {*state.eligible_leaders, *(eligible or ())} <= now
+
+    def _written(self, event: Event) -> list[MetadataRecord]:
+        """Give the records that came with an answer."""
+        end = event["off"] + event["n"]
+        self._read(end)
+        return [record for offset, _, record in self._records if offset < end]
+
+    def _fold(self, offset: int) -> None:
+        """Apply all below an offset that is committed."""
+        if self._snapshot is not None:
+            known, self._snapshot = self._snapshot, None
+            self._image = image_of_records(
+                [from_json({"version": 0, **record}) for record in known.records], known.end
+            )
+        self._read(offset)
+        while self._records and self._records[0][0] < offset:
+            at, self._epoch, record = self._records.popleft()
+            for each, place in self._gate.feed(record, at):
+                apply_record(self._image, each, place)
+        self._at = max(self._at, offset)
+
+    def _read(self, end: int) -> None:
+        """Decode the records below an offset."""
+        batches = self._batches
+        while batches and batches[0].base < end:
+            batch = batches.popleft()
+            for place, record in enumerate(batch.records):
+                at = record.get("offset", batch.base + place)
+                self._records.append((at, batch.epoch, from_json({"version": 0, **record})))
+
+
+def flat(value: object, path: str = "") -> dict[str, object]:
+    """Give the leaves of a response, or of records, by their paths; what nobody judges is left out.
+
+    Lists are sets here: who answers may sort as they like.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        named = {each.name: getattr(value, each.name) for each in fields(value)}
+    elif isinstance(value, msgspec.Struct):
+        named = {"is": type(value).__name__, **msgspec.structs.asdict(value)}
+    elif isinstance(value, list | tuple):
+        parts = sorted((flat(each) for each in value), key=lambda part: repr(sorted(part.items())))
+        return {
+            f"{path}[{place}]{name}": leaf
+            for place, part in enumerate(parts)
+            for name, leaf in part.items()
+        }
+    else:
+        return {path: int(value) if isinstance(value, int) else value}
+    is_refused = named.get("error_code", ApiError.NONE) != ApiError.NONE
+    return {
+        name: leaf
+        for field, part in named.items()
+        if field not in UNJUDGED and not (is_refused and field in UNJUDGED_IF_REFUSED)
+        for name, leaf in flat(part, f"{path}.{field}").items()
+    }
+
+
+def errors_of(answer: _Flat) -> list[object]:
+    """Give the error codes in an answer."""
+    return [leaf for path, leaf in answer.items() if path.endswith(".error_code")]
+
+
+def _whole(answer: _Flat) -> _Flat:
+    """Give the one error of an answer of which all is refused, or nothing."""
+    return {".error_code": next(filter(None, errors_of(answer)), 0)}
+
+
+def differences(answer: _Flat, due: _Flat) -> list[str]:
+    """Tell where an answer is not what is due, in its own order."""
+    return [
+        f"{path.lstrip('.')} is {answer.get(path)}, where {due.get(path)} is due"
+        for path in dict.fromkeys([*answer, *due])
+        if answer.get(path) != due.get(path)
+    ]
+
+
+def told(request: object) -> str:
+    """Tell a request in one line."""
+    return ", ".join(
+        f"{path.lstrip('.')}={leaf}"
+        for path, leaf in flat(request).items()
+        if leaf not in (None, "")
+    )

@@ -1,0 +1,267 @@
+"""C17: the answers of Kafka's controllers are held against those of ours, by the same records."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i32Timedelta
+
+from checkers.committed.reference import Reference
+from checkers.invariants.controller_answers import LAG_NS, AnswerChecks, flat
+from checkers.monitor.content import Content
+from harness.contracts.evidence import LogBatch
+from harness.verdict import Anomaly
+from node.controller.context import ControllerConfig
+from node.driver.answering import Answering, AnsweringError, Outcome
+from node.metadata.fold import apply_record
+from node.metadata.image import MetadataImage
+from node.metadata.records import decode_record
+from node.metadata.schemas import FeatureLevelRecord, MetadataRecord, NoOpRecord
+from node.wire.api import ApiKey
+from node.wire.payloads import api_schema, encode
+from node.wire.structs import build
+from tests.support.traces.brokers import BEGIN, TOPIC_ID, TWO, change, log_of, register
+
+WAIT = i32Timedelta.parse(timedelta(seconds=1))
+LEVEL = FeatureLevelRecord(version=0, name="metadata.version", feature_level=25)
+BATCHES: list[list[MetadataRecord]] = [*BEGIN[:-1], [LEVEL], BEGIN[-1]]
+END = 7  # of these
+
+
+def asked(key: int, version: int, **fields: Any) -> bytes:
+    return encode(build(api_schema(key, version).request, **fields))
+
+
+def part(key: int, version: int, struct: str, /, **fields: Any) -> Any:
+    return build(api_schema(key, version).request, struct, **fields)
+
+
+def deletion(name: str) -> tuple[int, int, bytes]:
+    topic = part(20, 6, "DeleteTopicState", name=name, topic_id=None)
+    return 20, 6, asked(20, 6, topics=(topic,), timeout=WAIT)
+
+
+def new_isr(isr: Sequence[int], leader: int = 1, pep: int = 0) -> tuple[int, int, bytes]:
+    members = tuple(part(56, 3, "BrokerState", broker_id=b, broker_epoch=-1) for b in isr)
+    partition = part(
+        *(56, 3, "PartitionData"),
+        partition_index=0,
+        leader_epoch=0,
+        new_isr_with_epochs=members,
+        leader_recovery_state=0,
+        partition_epoch=pep,
+    )
+    topic = part(56, 3, "TopicData", topic_id=TOPIC_ID, partitions=(partition,))
+    return 56, 3, asked(56, 3, broker_id=leader, broker_epoch=leader - 1, topics=(topic,))
+
+
+def image_of(batches: Sequence[Sequence[MetadataRecord]]) -> MetadataImage:
+    image = MetadataImage()
+    for offset, record in enumerate(record for batch in batches for record in batch):
+        apply_record(image, record, offset)
+    return image
+
+
+def due(request: tuple[int, int, bytes], batches: Sequence[Sequence[MetadataRecord]]) -> Outcome:
+    offset = sum(map(len, batches))
+    return Answering(image_of(batches), ControllerConfig()).answer(*request, offset)
+
+
+def event(
+    request: tuple[int, int, bytes], response: Any, records: int, off: int = END, **changes: Any
+) -> dict[str, Any]:
+    key, version, body = request
+    said = {"req": b64encode(body).decode(), "res": b64encode(encode(response)).decode()}
+    told = {"t": "answered", "node": 2, "dir": "aa", "inc": 1, "seq": 5, "ts": 7, "ep": 1}
+    return {**told, "api": key, "ver": version, "off": off, "n": records, **said, **changes}
+
+
+def judged(
+    events: Sequence[dict[str, Any]], *batches: Sequence[MetadataRecord]
+) -> tuple[AnswerChecks, list[Anomaly]]:
+    checks = AnswerChecks(Reference(), {})
+    for batch in log_of([*BATCHES, *batches]):
+        checks.batch(batch)
+    for each in events:
+        checks.feed(each)
+    return checks, list(checks.settle())
+
+
+def answered(request: tuple[int, int, bytes]) -> tuple[dict[str, Any], list[MetadataRecord]]:
+    """What our controller answers, as Kafka's would tell of it, and the records."""
+    outcome = due(request, BATCHES)
+    records = list(map(decode_record, outcome.records))
+    return event(request, outcome.response, len(records)), records
+
+
+@pytest.mark.parametrize("request_", [deletion("t"), deletion("x"), new_isr([1]), new_isr([2], 2)])
+def test_the_answer_that_is_due_is_no_alarm(request_: tuple[int, int, bytes]) -> None:
+    told, records = answered(request_)
+    checks, anomalies = judged([told], records)
+    assert (anomalies, checks.checked) == ([], 1)
+
+
+def test_a_refusal_without_a_reason_is_told() -> None:
+    request = deletion("t")
+    refused = due(deletion("x"), BATCHES).response
+    _, (anomaly,) = judged([event(request, refused, 0)])
+    assert anomaly.invariant == "C17"
+    assert anomaly.message == (
+        "n2 answered DeleteTopicsRequest v6 (n2 seq 5, 0 record(s) after offset 7) to"
+        " topics[0].name=t, timeout=0:00:01: responses[0].name is x, where t is due;"
+        " responses[0].error_code is 3, where 0 is due; [0].is is None, where RemoveTopicRecord is"
+        " due"
+    )
+
+
+def test_what_is_granted_and_must_be_refused_is_told() -> None:
+    """The follower asks for an ISR, as if it led."""
+    granted = due(new_isr([1]), BATCHES).response
+    _, (anomaly,) = judged([event(new_isr([1], 2), granted, 1)], change(isr=(1,)))
+    assert "error_code is 0, where 42 is due" in anomaly.message
+
+
+def test_records_that_do_something_else_are_told() -> None:
+    told, _ = answered(new_isr([1]))
+    _, (anomaly,) = judged([told], change(isr=(2,)))
+    assert "[0].isr[0] is 2, where 1 is due" in anomaly.message
+
+
+def test_a_version_and_a_broker_epoch_of_a_record_are_not_its_content() -> None:
+    assert flat([register(1, 0)]) != flat([register(2, 0)])
+    assert flat([register(1, 0, version=1)]) == flat([register(1, 0, version=2)])
+
+
+def test_a_topic_whose_id_went_while_it_was_looked_up_is_not_judged() -> None:
+    response = due(deletion("t"), BATCHES).response
+    result = build(
+        *(type(response), "DeletableTopicResult"),
+        name="t",
+        topic_id=None,
+        error_code=ErrorCode.unknown_topic_id,
+        error_message=None,
+    )
+    gone = build(type(response), responses=(result,), throttle_time=response.throttle_time)
+    checks, anomalies = judged([event(deletion("t"), gone, 0)])
+    assert (anomalies, checks.checked) == ([], 0)
+
+
+def test_an_answer_is_judged_by_what_was_written_when_it_was_worked_out() -> None:
+    """One was refused at once, by records that were committed later, and told before them."""
+    granted, records = answered(deletion("t"))
+    after = [*BATCHES, records]
+    refused = event(deletion("t"), due(deletion("t"), after).response, 0, END + len(records))
+    for told in ([refused, granted], [granted, refused]):
+        checks, anomalies = judged(told, records, [NoOpRecord(version=0)])
+        assert (anomalies, checks.checked) == ([], 2)
+
+
+def test_an_answer_waits_for_all_that_it_went_by() -> None:
+    granted, records = answered(deletion("t"))
+    checks = AnswerChecks(Reference(), {})
+    for batch in log_of(BATCHES):
+        checks.batch(batch)
+    checks.feed(granted)
+    assert not list(checks.settle())
+    assert checks.checked == 0
+    (*_, last) = log_of([*BATCHES, records])
+    checks.batch(last)
+    assert not list(checks.settle(granted["ts"] + LAG_NS - 1))
+    assert checks.checked == 0  # others may come that are to be judged first
+    assert not list(checks.settle(granted["ts"] + LAG_NS))
+    assert checks.checked == 1
+
+
+def test_who_went_by_a_log_that_another_has_replaced_is_not_judged() -> None:
+    refused = event(deletion("t"), due(deletion("x"), BATCHES).response, 0)
+    checks = AnswerChecks(Reference(), {})
+    for batch in log_of(BATCHES):
+        checks.batch(LogBatch(batch.base, batch.last, 9, batch.crc, False, batch.records))
+    checks.feed(refused)
+    assert not list(checks.settle())
+    assert checks.checked == 0
+
+
+def reassigned() -> list[list[MetadataRecord]]:
+    """A broker more, and a reassignment that adds it; the other replica is behind."""
+    third = register(3, END, TWO, fenced=False)
+    moved = change(replicas=(1, 2, 3), adding_replicas=(3,))
+    return [*BATCHES, [third], change(isr=(1,)), moved]
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_what_any_release_may_answer_is_an_answer(full: bool) -> None:
+    """Since Kafka 4.3 a reassignment does not wait for who was a replica before (KAFKA-19975)."""
+    before = reassigned()
+    end, request = sum(map(len, before)), new_isr([1, 3], pep=2)
+    answering = Answering(image_of(before), ControllerConfig(full_targets=full))
+    outcome = answering.answer(*request, end)
+    (record,) = map(decode_record, outcome.records)
+    assert (record.adding_replicas == ()) is not full  # type: ignore[attr-defined]
+    checks = AnswerChecks(Reference(), {})
+    for batch in log_of([*before, [record]]):
+        checks.batch(batch)
+    checks.feed(event(request, outcome.response, 1, end))
+    assert (list(checks.settle()), checks.checked) == ([], 1)
+
+
+def test_a_long_run_agrees_with_itself_and_each_lie_in_it_is_told() -> None:
+    """Our controller works through some requests, and is asked again from the log alone."""
+    rng, batches = Random(7), list(BATCHES)
+    events: list[dict[str, Any]] = []
+    for seq in range(200):
+        end, state = sum(map(len, batches)), image_of(batches).partition(TOPIC_ID, 0)
+        pep = 0 if state is None else state.partition_epoch + rng.choice((-1, 0, 0, 1))
+        isr = rng.choice(([1], [1, 2], [2], []))
+        request = rng.choice(
+            (deletion("x"), deletion("t" if seq > 150 else "y"), new_isr(isr, pep=pep))
+        )
+        outcome = due(request, batches)
+        records = list(map(decode_record, outcome.records))
+        events.append(event(request, outcome.response, len(records), end, seq=seq))
+        batches.append(records or [NoOpRecord(version=0)])
+    more = batches[len(BATCHES) :]
+    checks, anomalies = judged(events, *more)
+    assert (anomalies, checks.checked) == ([], len(events))
+    granted = [each for each in events if each["n"]]
+    assert len(granted) > 3
+    for each in granted:
+        of_others = [e["res"] for e in events if e["api"] == each["api"] and not e["n"]]
+        _, found = judged([{**each, "res": rng.choice(of_others)}], *more)
+        assert [anomaly.invariant for anomaly in found] == ["C17"]
+
+
+def test_content_judges_answers_with_the_log() -> None:
+    content = Content()
+    refused = event(deletion("t"), due(deletion("x"), BATCHES).response, 0)
+    for batch in log_of(BATCHES):
+        content.batch(batch)
+    assert not content.event(refused)
+    content.finish()
+    assert [anomaly.invariant for anomaly in content.anomalies] == ["C17"]
+    assert content.checked["C17"] == 1
+
+
+def test_what_is_not_served_is_no_answer() -> None:
+    answering = Answering(MetadataImage(), ControllerConfig())
+    with pytest.raises(AnsweringError, match="API 38 is not served"):
+        answering.answer(ApiKey.CREATE_DELEGATION_TOKEN, 3, b"", 0)
+    with pytest.raises(AnsweringError, match="no schema for version 99"):
+        answering.answer(ApiKey.DELETE_TOPICS, 99, b"", 0)
+    with pytest.raises(AnsweringError, match="DeleteTopicsRequest"):
+        answering.answer(ApiKey.DELETE_TOPICS, 6, b"\xff", 0)
+
+
+def test_what_would_be_written_is_forgotten() -> None:
+    image = image_of(BATCHES)
+    answering, digest = Answering(image, ControllerConfig()), image.digest
+    first = answering.answer(*deletion("t"), END)
+    assert first.records
+    assert answering.answer(*deletion("t"), END) == first
+    assert image.digest == digest
