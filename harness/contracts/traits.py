@@ -58,6 +58,8 @@ class SystemTraits:
             a run leaves behind; a checker whose ``needs`` are not among them is not asked.
         workloads: The workloads that it goes with; None: all.
         drawn: Those of them that a swarm draws where none is asked for; None: all.
+        apart: Those that it draws for a few of its seeds, whatever else it would have drawn.
+        observed: Those that take an observer.
         envs: The environments that it goes with; None: all.
         checkers: Judge each run of it, beside those of the workload.
         versions: Of what is under test, by name; written into the results.
@@ -87,6 +89,8 @@ class SystemTraits:
     leaves_with: Mapping[str, frozenset[str]] = field(default_factory=dict)
     workloads: frozenset[str] | None = None
     drawn: frozenset[str] | None = None
+    apart: tuple[str, ...] = ("elr", "directories")
+    observed: frozenset[str] = frozenset({"observers"})
     envs: frozenset[str] | None = None
     checkers: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)

@@ -31,8 +31,7 @@ WORKLOADS: Final[Mapping[str, float]] = {
     "membership": 1,
     "describe": 0.5,
 }
-# Drawn apart, each for a few of the seeds: among the others they would give each another run.
-APART: Final = ("elr", "directories")
+# Of each workload that a system has drawn apart: among the others it would give each another run.
 APART_CHANCE: Final = 1 / 16
 RATES_HZ: Final = (5.0, 20.0, 50.0)
 TIMES_S: Final = (10.0, 20.0, 30.0)  # about as long as the faults take that a seed draws
@@ -81,14 +80,18 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
         "pace": _weighted(seeds.rng(seed, "swarm", "pace"), PACES),
     }
     place = int(seeds.rng(seed, "swarm", "apart").random() / APART_CHANCE)
-    if place < len(APART) and _is_drawn(APART[place], traits):
-        drawn["workload"] = APART[place]
+    apart = traits.apart[place] if place < len(traits.apart) else None
+    lonely = given.get("observers") == 0 and apart in traits.observed
+    if apart is not None and _is_served(apart, traits) and not lonely:
+        drawn["workload"] = apart
     if "nemeses" not in given:  # what is asked for is all that there is
         drawn |= _unusual(seed)
     settings = _settings(seeds.rng(seed, "swarm", "settings"))
     settings = {name: value for name, value in settings.items() if traits.takes(name)}
     settings |= given.pop("settings", {})
     spec = {**drawn, **given}
+    if spec["workload"] in traits.observed and "observers" not in given:
+        spec["observers"] = max(1, spec["observers"])  # there must be somebody to look at
     if spec["workload"] == "observers":
         spec["observers"] = max(1, spec["observers"])  # there must be somebody to read from,
         clients_min = spec["voters"] + spec["observers"]  # and somebody who reads
@@ -109,8 +112,12 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
 
 def _is_drawn(workload: str, traits: SystemTraits) -> bool:
     """Tell whether a workload is one of those that a system has the swarm draw."""
-    every = {*WORKLOADS, *APART}
-    return all(workload in (names or every) for names in (traits.workloads, traits.drawn))
+    return _is_served(workload, traits) and workload in (traits.drawn or WORKLOADS)
+
+
+def _is_served(workload: str, traits: SystemTraits) -> bool:
+    """Tell whether a system goes with a workload."""
+    return traits.workloads is None or workload in traits.workloads
 
 
 def _unusual(seed: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from harness.systems.kafka.releases import (
     FSYNCS_SNAPSHOTS_SINCE,
     HEARD_AT_ONCE_SINCE,
     KEEPS_DELETED_UNTIL,
+    KEEPS_ELIGIBLE_SINCE,
     KEEPS_EPOCHS_SINCE,
     KEEPS_SETTINGS_UNTIL,
     LEADS_WHEN_ELECTED_SINCE,
@@ -25,6 +26,7 @@ from harness.systems.kafka.releases import (
     Release,
 )
 from harness.verdict import Known
+from node.metadata.features import ELR_VERSION
 
 # Without a leader a node of 4.1 asks for one again as soon as it was told that there is none.
 KNOWN: Final = (
@@ -177,11 +179,17 @@ LEAVES_OUT: Final = tuple(
 )
 
 # When they are switched off, who was eligible may lead no more, and nobody else.
-SWITCHES_OFF: Final = Known(
-    "C14",
-    ", but eligible leaders were switched off",
-    "docs/findings.md, nobody leads when eligible leaders are switched off",
-    red=True,
+SWITCHES_OFF: Final = tuple(
+    Known(
+        invariant,
+        told,
+        "docs/findings.md, nobody leads when eligible leaders are switched off",
+        red=is_red,
+    )
+    for invariant, told, is_red in (
+        ("C14", ", but eligible leaders were switched off", True),
+        ("C17", f"feature={ELR_VERSION}, feature_updates[0].max_version_level=0,", False),
+    )
 )
 
 # A change of min.insync.replicas makes a partition without a leader forget who may lead it.
@@ -236,6 +244,14 @@ KEEPS_MOVED: Final = tuple(
         ("C3", " has members that are no replicas"),
         ("C17", "; some who are eligible are no replicas"),
     )
+)
+
+# Before 4.3 a broker that tells of a directory makes a partition forget who may lead it.
+FORGETS_ELIGIBLE: Final = Known(
+    "C17",
+    " answered AssignReplicasToDirsRequest ",
+    "docs/kafka.md, a directory that makes nobody eligible",
+    red=True,
 )
 
 # Before 4.2 who reads at once that a topic came, went, and ELRs were cleared fails (KAFKA-19497).
@@ -310,6 +326,7 @@ BEFORE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (COUNTS_FETCHERS_SINCE, (LEADS_ON,)),
     (CLAIMS_CAUGHT_UP_SINCE, (CLAIMS_EARLY,)),
     (FSYNCS_SNAPSHOTS_SINCE, NAMED_TOO_EARLY),
+    (KEEPS_ELIGIBLE_SINCE, (FORGETS_ELIGIBLE,)),
     (KEEPS_EPOCHS_SINCE, (RENUMBERS,)),
     (VOTES_KEPT_SINCE, (FORGETS, FORGETS_LEADER)),
 )
@@ -319,7 +336,7 @@ SINCE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
 )
 UNTIL: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (KEEPS_SETTINGS_UNTIL, (KEEPS_SETTINGS, LOADS_SETTINGS)),
-    (CLEARS_ELIGIBLE_UNTIL, (*CLEARS_ELIGIBLE, *KEEPS_MOVED, *LEAVES_OUT, SWITCHES_OFF)),
+    (CLEARS_ELIGIBLE_UNTIL, (*CLEARS_ELIGIBLE, *KEEPS_MOVED, *LEAVES_OUT, *SWITCHES_OFF)),
     (COUNTS_REMOVED_UNTIL, (COUNTS_REMOVED,)),
     (ELECTS_EMPTY_UNTIL, (ELECTS_EMPTY,)),
     (KEEPS_DELETED_UNTIL, KEEPS_DELETED),

@@ -67,6 +67,7 @@ from harness.systems.kafka.simulated import folders
 from harness.systems.kafka.simulated.jvm import missing
 from harness.systems.kafka.simulated.registration import register_controllers
 from harness.systems.kafka.simulated.sites import (
+    APART,
     DRAWN,
     INSTALLED,
     OF_CONTROLLERS,
@@ -269,6 +270,8 @@ SIMULATED: Final = SystemTraits(
     leaves=frozenset({"events", "records", "output"}),
     leaves_with={workload: frozenset({"images"}) for workload in OF_CONTROLLERS},
     drawn=DRAWN,
+    apart=APART,
+    observed=OF_VIEWS,
     reads_with=dict.fromkeys(OF_VIEWS, BY_NODE),
     workloads=OF_RAFT_ALONE | OF_CONTROLLERS,
     check_settings=check_simulated,

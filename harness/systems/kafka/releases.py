@@ -34,6 +34,7 @@ LEADS_WHEN_ELECTED_SINCE: Final = (3, 9)  # as state machines are told
 KEEPS_EPOCHS_SINCE: Final = (3, 9)  # of brokers, when the same incarnation registers again
 VOTES_KEPT_SINCE: Final = (4, 0)  # of followers, in quorum-state
 HEARD_AT_ONCE_SINCE: Final = (4, 1)  # of the high watermark (KIP-1166)
+KEEPS_ELIGIBLE_SINCE: Final = (4, 3)  # where a broker tells of a directory
 JOINS_SINCE: Final = (4, 2)  # a quorum, by itself (KIP-1186)
 FORGETS_TOPICS_SINCE: Final = (4, 2)  # that came and went within one delta (KAFKA-19497)
 PAUSES_SINCE: Final = (4, 2)  # a follower whose UpdateRaftVoter is due (KAFKA-19605)

@@ -10,9 +10,10 @@ from harness.contracts.checker import RunData
 from harness.contracts.nemesis import Fault
 from harness.faults.schedule import PACES, paced
 from harness.history.ops import NEMESIS, History, Op
+from harness.registry import systems
 from harness.sessions.plan import Plan
 from harness.sessions.reached import WANTED, never, reached
-from harness.sessions.swarm import APART, OBSERVERS, VOTERS, WORKLOADS, draw, families
+from harness.sessions.swarm import OBSERVERS, VOTERS, WORKLOADS, draw, families
 from harness.spec import FAIR, RunSpec
 
 SEEDS = range(300)
@@ -28,12 +29,24 @@ def test_everything_is_drawn_by_some_seed() -> None:
     specs = [draw(seed) for seed in SEEDS]
     assert {spec.voters for spec in specs} == set(VOTERS)
     assert {spec.observers for spec in specs} == set(OBSERVERS)
-    assert {spec.workload for spec in specs} == {*WORKLOADS, *APART}
+    assert {spec.workload for spec in specs} == {*WORKLOADS, *systems.traits("kraft").apart}
     assert {name for spec in specs for name in spec.nemeses} == {*families(), "none"}
     assert {spec.settings["krucible.quorum"] for spec in specs} == {"static", "dynamic"}
     assert {spec.pace for spec in specs} == set(PACES)
     sizes = Counter(len(spec.nemeses) for spec in specs)
     assert len(sizes) > 2, "families are left out"
+
+
+def test_a_system_has_its_own_workloads_and_somebody_to_look_at() -> None:
+    traits = systems.traits("kafka").simulated
+    assert traits is not None
+    assert traits.drawn is not None
+    specs = [draw(seed, {"system": "kafka"}) for seed in SEEDS]
+    assert {spec.workload for spec in specs} == traits.drawn | {*traits.apart}
+    assert all(spec.observers for spec in specs if spec.workload in traits.observed)
+    alone = [draw(seed, {"system": "kafka", "observers": 0}) for seed in SEEDS]
+    assert {spec.workload for spec in alone} == traits.drawn | {"security"}
+    assert not any(spec.observers for spec in alone)
 
 
 def test_what_is_pinned_stays_and_does_not_shift_the_rest() -> None:
@@ -150,8 +163,6 @@ def test_what_happened_is_counted_from_events_and_ops() -> None:
 
 def test_a_system_draws_only_what_fits_it() -> None:
     specs = [draw(seed, {"system": "kafka"}) for seed in range(60)]
-    of_kafka = {"brokers", "describe", "membership", "producer-ids", "register"}
-    assert {spec.workload for spec in specs} == of_kafka
     names = {name for spec in specs for name in spec.settings}
     assert {name for name in names if name.startswith("krucible.")} == {"krucible.quorum"}
     assert "controller.quorum.election.timeout.ms" in names

@@ -58,6 +58,7 @@ OF_SECURITY: Final = frozenset({"security"})  # controllers of ours serve none o
 OF_CONTROLLERS: Final = OF_VIEWS | OF_SECURITY | {"brokers", "producer-ids"}
 # that a swarm draws: more would give each seed another run
 DRAWN: Final = OF_RAFT_ALONE | (OF_CONTROLLERS - OF_VIEWS - OF_SECURITY)
+APART: Final = ("elr", "directories", "levels", "reassign", "isr", "topics", "security")
 # what they do has to do with voters in the log, or with their directories
 OF_DYNAMIC_QUORUMS: Final = frozenset({"membership", "describe"})
 # nodes of ours have a whole controller, and so have Kafka's beside them

@@ -13,6 +13,9 @@ from checkers.invariants.metadata_log import BEHIND, SAME_INCARNATION
 from harness.systems.kafka.known import known_of
 from harness.systems.kafka.releases import Release
 from harness.verdict import Anomaly
+from node.metadata.features import ELR_VERSION
+
+OFF = "feature_updates[0].max_version_level=0"
 
 BY_ELR = ", the same but for eligible leaders, which were switched off,"
 OF_TOPIC = "settings of ConfigResource(type=TOPIC, name='t0')"
@@ -178,6 +181,18 @@ def test_the_first_releases_begin_to_lead_early_and_lead_on(
         ("C8", f"the image of n1 at offset 7 is 1, but 2{BY_ELIGIBLE}", "4.3.1", True, False),
         ("C8", "the image of n1 at offset 7 is 1, but 2", "4.3.1", False, False),
         ("C14", f"are in service {SWITCHED_OFF}: ...", "4.3.1", True, True),
+        ("C17", "n1 answered AssignReplicasToDirsRequest v0 (n1 seq 5, ...", "4.2.1", True, True),
+        ("C17", "n1 answered AssignReplicasToDirsRequest v0 (n1 seq 5, ...", "4.3.1", False, False),
+        ("C17", "is ClearElrRecord, where PartitionChangeRecord is due", "4.3.1", True, False),
+        (
+            "C17",
+            "is 3, where 4 is due; some who are eligible are no replicas",
+            "4.3.1",
+            True,
+            False,
+        ),
+        ("C17", "error_code is 3, where 4 is due", "4.3.1", False, False),
+        ("C17", f"feature={ELR_VERSION}, {OFF}, error_code is 0, where 95", "4.3.1", True, False),
         ("C16", "has in memory at offset 9 brokersToElrs of 2 has t-0", "4.3.1", True, False),
         ("C16", "has in memory at offset 9 brokersToIsrs of 2 has t-0", "4.3.1", False, False),
         ("C16", f"at offset 9 {OF_TOPIC} is {{a=1}}, not null", "4.3.1", True, True),
