@@ -49,6 +49,7 @@ C14 = Meaning(
     source="KIP-631; KIP-966; ReplicationControlManager.handleBrokerUnfenced",
 )
 SWITCHED_OFF = "and have all messages, but eligible leaders were switched off"  # in an anomaly
+KEPT = ", and were eligible before the feature was taken back"  # in an anomaly
 FORGOTTEN = "and have all messages, but nobody may lead it any more"  # in an anomaly
 
 
@@ -77,6 +78,7 @@ class EligibleLeaders:
         self._all = False  # it changes what counts for every partition
         self._enabled = False
         self._were_eligible: dict[Partition, set[int]] = {}  # as they were switched off
+        self._kept: dict[Partition, set[int]] = {}  # who was so when they were switched on again
 
     def begin(self, image: MetadataImage) -> None:
         """Begin with an image, of which nobody knows how it came to be."""
@@ -154,6 +156,7 @@ class EligibleLeaders:
             for topic in image.topics.values():
                 for index, state in topic.partitions.items():
                     self._whole.setdefault((topic.id, index), set()).update(state.isr)
+                    self._kept[topic.id, index] = set(state.eligible_leaders)
         elif self._enabled and not enabled:
             for partition in image.eligible_partitions():
                 left = image.partition(*partition)
@@ -221,6 +224,8 @@ class EligibleLeaders:
             if lacking:
                 died = sorted(self._died.intersection(lacking))
                 why = f", of which {died} have just died" if died else ""
+                if what == "eligible" and self._kept.get(partition, set()).issuperset(lacking):
+                    why += KEPT
                 yield Anomaly(
                     C13.name,
                     f"partition {where} after offset {last} has the brokers {lacking} {what}, which"

@@ -192,6 +192,14 @@ SWITCHES_OFF: Final = tuple(
     )
 )
 
+# When they are switched on again, who was eligible before still is.
+KEEPS_CANDIDATES: Final = Known(
+    "C13",
+    ", and were eligible before the feature was taken back",
+    "docs/findings.md, who was eligible before the feature was taken back",
+    red=True,
+)
+
 # A change of min.insync.replicas makes a partition without a leader forget who may lead it.
 CLEARS_ELIGIBLE: Final = tuple(
     Known(invariant, told, "docs/findings.md, a partition that nobody may lead any more")
@@ -336,7 +344,10 @@ SINCE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
 )
 UNTIL: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (KEEPS_SETTINGS_UNTIL, (KEEPS_SETTINGS, LOADS_SETTINGS)),
-    (CLEARS_ELIGIBLE_UNTIL, (*CLEARS_ELIGIBLE, *KEEPS_MOVED, *LEAVES_OUT, *SWITCHES_OFF)),
+    (
+        CLEARS_ELIGIBLE_UNTIL,
+        (*CLEARS_ELIGIBLE, *KEEPS_MOVED, *LEAVES_OUT, *SWITCHES_OFF, KEEPS_CANDIDATES),
+    ),
     (COUNTS_REMOVED_UNTIL, (COUNTS_REMOVED,)),
     (ELECTS_EMPTY_UNTIL, (ELECTS_EMPTY,)),
     (KEEPS_DELETED_UNTIL, KEEPS_DELETED),

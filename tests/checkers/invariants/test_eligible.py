@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from checkers.committed.reference import Reference
+from checkers.invariants.eligible import KEPT
 from checkers.invariants.metadata_log import MetadataLog
 from harness.contracts.evidence import LogSnapshot
 from harness.kafka.incarnation import came_back_unclean, next_incarnation
@@ -164,7 +165,8 @@ def test_without_eligible_leaders_nothing_is_promised() -> None:
 def test_who_was_eligible_before_may_lack_what_was_acknowledged_since() -> None:
     """The feature is taken back, and given again: meanwhile a minimum has changed."""
     lowered: Batch = [cluster_minimum("1")]
-    assert broken(ENABLED, SMALL, [level(0)], lowered, [level(1)])
+    (anomaly,) = walked(ENABLED, SMALL, [level(0)], lowered, [level(1)]).anomalies
+    assert (anomaly.invariant, KEPT in anomaly.message) == ("C13", True)
     assert not broken(ENABLED, SMALL, [level(0)], [level(1)])
     cleared: Batch = [level(1), *change(eligible_leader_replicas=())]
     assert not broken(ENABLED, SMALL, [level(0)], lowered, cleared)

@@ -6,7 +6,7 @@ import pytest
 
 from checkers.invariants.commits import FOUND
 from checkers.invariants.disks import EMPTY
-from checkers.invariants.eligible import SWITCHED_OFF
+from checkers.invariants.eligible import KEPT, SWITCHED_OFF
 from checkers.invariants.images import BY_ELIGIBLE, BY_ORPHANS, BY_PASSWORDS
 from checkers.invariants.leading import ALONE, NONE_OF_ITS_OWN
 from checkers.invariants.metadata_log import BEHIND, SAME_INCARNATION
@@ -173,6 +173,8 @@ def test_the_first_releases_begin_to_lead_early_and_lead_on(
         ("crash", "Error loading metadata log record from offset 53", "4.1.2", True, True),
         ("crash", "Error loading metadata log record from offset 53", "4.2.0", False, False),
         ("C14", "are in service and eligible", "4.3.1", False, False),
+        ("C13", f"may lack acknowledged messages{KEPT}; [1] have all", "4.3.1", True, True),
+        ("C13", "may lack acknowledged messages; [1] have all", "4.3.1", False, False),
         ("C15", f"broker 2 is elected to lead t-0, {EMPTY}: ...", "3.7.2", True, True),
         ("C15", f"broker 2 is elected to lead t-0, {EMPTY}: ...", "4.3.1", True, True),
         ("C15", "broker 2 leads partition t-0 after offset 7, though", "4.3.1", False, False),
