@@ -10,11 +10,11 @@ Source: KIP-631; C1, C6, C7, C12 and L10 of the catalogue.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from checkers.brokers.newcomers import turned_away
 from checkers.brokers.sessions import Sessions
-from checkers.brokers.words import Registration, Word, registrations, words
+from checkers.brokers.words import Registration, Word, caught_up, registrations, words
 from checkers.invariants.brokers import BrokerEpochs, SessionTruth, UnfenceGuard
 from checkers.invariants.liveness import L10
 from checkers.replay.clocks import kept_time
@@ -43,12 +43,12 @@ def brokers(run: RunData) -> CheckResult:
     by_broker: dict[int, list[Word]] = defaultdict(list)
     for word in said:
         by_broker[word.broker].append(word)
-    registered = registrations(run.history)
+    registered, since = registrations(run.history), caught_up(run.history)
     checked: Counter[str] = Counter()
     anomalies: list[Anomaly] = []
     for each in by_broker.values():
         anomalies += _epochs(each, registered, checked)
-        anomalies += _let_in(each, checked)
+        anomalies += _let_in(each, since, checked)
         anomalies += _revived(each, checked)
     if kept_time(run) and any(run.events.values()):
         sessions = Sessions(run, said)
@@ -115,18 +115,15 @@ def _replaced(one: Word, other: Word, registered: Sequence[Registration]) -> boo
     )
 
 
-def _let_in(said: Sequence[Word], checked: Counter[str]) -> Iterator[Anomaly]:
+def _let_in(
+    said: Sequence[Word], since: Mapping[tuple[int, int], int], checked: Counter[str]
+) -> Iterator[Anomaly]:
     """A broker is let in only when it says that it has read its own registration."""
-    caught_up: dict[int, int] = {}  # since when an incarnation may be in service, by its epoch
-    for word in said:
-        if word.f != "register" and word.offset >= word.epoch:
-            since = caught_up.get(word.epoch, word.invoked_ns)
-            caught_up[word.epoch] = min(since, word.invoked_ns)
     for word in said:
         if word.f == "register" or word.offset >= word.epoch:
             continue
         checked[UNFENCED] += 1
-        may_be_in = caught_up.get(word.epoch, word.done_ns) < word.done_ns
+        may_be_in = since.get((word.broker, word.epoch), word.done_ns) < word.done_ns
         if word.caught_up or (not word.fenced and not may_be_in):
             yield word.anomaly(
                 UNFENCED,

@@ -75,6 +75,23 @@ def registrations(history: History) -> list[Registration]:
     return found
 
 
+def caught_up(history: History) -> dict[tuple[int, int], int]:
+    """Tell since when a broker may be in service, by broker and epoch: since it asks for that.
+
+    What it asked for may be done though nobody told it.
+    """
+    since: dict[tuple[int, int], int] = {}
+    for interval in history.intervals():
+        op, end = interval.invocation, interval.completion
+        value = None if end is None else end.value
+        if op.f in HEARTBEATS and interval.outcome != "fail" and isinstance(value, dict):
+            broker, epoch, offset = (value.get(name) for name in ("broker", "epoch", "offset"))
+            if isinstance(epoch, int) and isinstance(offset, int) and offset >= epoch:
+                key = int(broker or 0), epoch
+                since[key] = min(since.get(key, op.time_ns), op.time_ns)
+    return since
+
+
 def _word(interval: Interval) -> Word:
     op, end = interval.invocation, interval.completion
     assert end is not None  # noqa: S101 - it was ok

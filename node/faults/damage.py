@@ -16,6 +16,7 @@ from node.log.meta_properties import FILE_NAME as META_PROPERTIES
 from node.log.quorum_state import FILE_NAME as QUORUM_STATE
 
 UNCHECKED_BYTES: Final = 17  # at the head of a batch: the CRC begins there, and covers the rest
+LENGTH_BYTES: Final = 12  # at the head of a batch: its offset, and how long the rest is
 TAIL_BYTES_MAX: Final = 300
 
 
@@ -32,10 +33,17 @@ def tear_tail(disk: MemoryDisk, log_dir: Path, rng: Random) -> dict[str, Any]:
     file.truncate(len(data) - cut)
     size = rng.randint(1, TAIL_BYTES_MAX)
     last = data[-size:]
-    torn = rng.choice((bytes(size), rng.randbytes(size), last[: len(last) // 2]))
+    torn = rng.choice((bytes(size), rng.randbytes(size), _half(last)))
     file.append(torn)
     file.fsync()
     return {"file": path.name, "was_bytes": len(data), "cut_bytes": cut, "torn_bytes": len(torn)}
+
+
+def _half(last: bytes) -> bytes:
+    """Give the first half of bytes; less of it, where that would begin with a whole batch."""
+    half = last[: len(last) // 2]
+    size = LENGTH_BYTES + int.from_bytes(half[8:LENGTH_BYTES], "big")
+    return half[: size - 1] if LENGTH_BYTES <= size <= len(half) else half
 
 
 def flip_bit(disk: MemoryDisk, log_dir: Path, rng: Random) -> dict[str, Any] | None:
@@ -44,7 +52,7 @@ def flip_bit(disk: MemoryDisk, log_dir: Path, rng: Random) -> dict[str, Any] | N
     for path in _segments(disk, log_dir):
         file, at = disk.open(path), 0
         while at < file.size():
-            end = at + 12 + int.from_bytes(file.read(at + 8, 4), "big")
+            end = at + LENGTH_BYTES + int.from_bytes(file.read(at + 8, 4), "big")
             places.append((path, at, end))
             at = end
     if not places:

@@ -151,6 +151,14 @@ def test_two_that_come_back_at_once_may_register_it_twice() -> None:
     assert [a.invariant for a in apart.anomalies] == ["L10"]
 
 
+def test_what_was_asked_for_may_be_done_though_nobody_told_the_broker() -> None:
+    """The broker says that it has caught up, and the power fails before it hears."""
+    told = {"broker": B, "epoch": 5, "offset": 9}
+    late = beat(offset=4, caught_up=False)
+    assert judge(registered(5), ("heartbeat", "info", told), late).valid is Valid.VALID
+    assert judge(registered(5), ("heartbeat", "fail", told), late).valid is Valid.INVALID
+
+
 def test_a_session_that_ends_early_is_found() -> None:
     early = judge(beat(), beat(), changes={0.05: -1, 0.9: 1})
     assert [a.invariant for a in early.anomalies] == ["C12"]
