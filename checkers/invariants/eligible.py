@@ -100,8 +100,6 @@ class EligibleLeaders:
                 old = image.brokers.get(record.broker_id)
                 if old is None or old.incarnation != record.incarnation_id:
                     self._dies(record.broker_id)
-            case s.UnregisterBrokerRecord():
-                self._dies(record.broker_id)
             case s.ConfigRecord() if record.name == MIN_ISR:
                 self._all = True
             case s.FeatureLevelRecord() if record.name == ELR_VERSION:

@@ -20,9 +20,11 @@ from itertools import combinations
 from typing import TypeVar
 
 from harness.contracts.nemesis import Fault
+from harness.registry import systems
 from harness.shrink import moves
 from harness.shrink.beliefs import Beliefs, families
 from harness.shrink.moves import Candidate, Struck
+from harness.spec import RunSpec
 
 T = TypeVar("T")
 SECONDS = 100.0  # what a search may take when nobody says
@@ -372,10 +374,13 @@ class _Search:
         self._doing = "settings"
         base = self.best
 
-        def build(kept: tuple[tuple[str, str], ...]) -> Candidate:
-            return base.with_spec(settings=dict(kept))
+        every = base.spec.settings
+        fixed = {name: every[name] for name in every if _is_under_test(base.spec, name)}
 
-        self._minimise(tuple(base.spec.settings.items()), build)
+        def build(kept: tuple[tuple[str, str], ...]) -> Candidate:
+            return base.with_spec(settings={**fixed, **dict(kept)})
+
+        self._minimise(tuple(each for each in every.items() if each[0] not in fixed), build)
 
     def _nodes(self) -> None:
         self._doing = "nodes"
@@ -481,3 +486,9 @@ class _Search:
 
 def _without(items: tuple[T, ...], places: tuple[int, ...]) -> tuple[T, ...]:
     return tuple(item for place, item in enumerate(items) if place not in places)
+
+
+def _is_under_test(spec: RunSpec, setting: str) -> bool:
+    """Tell whether a setting says what is under test: a release, and how it is put together."""
+    release = systems.traits(spec.system).release
+    return bool(release) and setting.startswith(release.rpartition(".")[0])

@@ -135,9 +135,9 @@ _LISTS = frozenset(
 _LIST_DEFAULTS: Mapping[str, str] = {"cleanup.policy": "delete", "log.cleanup.policy": "delete"}
 
 
-def is_list(name: str) -> bool:
-    """Tell whether a setting is a list, so that APPEND and SUBTRACT make sense."""
-    return name in _LISTS
+def is_list(resource_type: int, name: str) -> bool:
+    """Tell whether a resource's setting is a list, so that APPEND and SUBTRACT make sense."""
+    return name in _LISTS and name in (_TOPIC if resource_type == TOPIC else _BROKER)
 
 
 def list_default(name: str) -> str:

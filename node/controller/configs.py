@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from node.controller.config_schema import check_setting, is_list, list_default, split_list
 from node.controller.context import CLUSTER_DEFAULT, MIN_ISR, Context
 from node.controller.errors import ApiError, OperationError
+from node.controller.names import check_name
 from node.controller.operation import Operation
 from node.controller.operations import AlterResource, ConfigChange, ConfigOp, ReplaceResource
 from node.controller.overlay.partitions import PartitionKey
@@ -33,20 +34,25 @@ def alter(ctx: Context, operation: Operation, request: AlterResource) -> None:
         OperationError: The resource is refused as a whole.
     """
     resource = (request.resource_type, request.resource_name)
-    _check_exists(ctx, resource)
-    settings: dict[str, str | None] = {}
-    seen: set[str] = set()
+    asked: dict[str, str | None] = {}
     for change in request.changes:
-        if change.name in seen:
+        if change.name in asked:
             raise OperationError(ApiError.INVALID_REQUEST, "Error due to duplicate config keys")
-        seen.add(change.name)
         old = ctx.overlay.setting(resource, change.name)
-        new = _new_value(change, old)
-        check_setting(request.resource_type, change.name, new)
-        # A broker's setting is written even when it is not new: it may be how a broker is told to
-        # read a changed file again (KAFKA-14136).
-        if new != old or request.resource_type == BROKER:
-            settings[change.name] = new
+        asked[change.name] = _new_value(request.resource_type, change, old)
+    check_resource(resource)
+    for name, new in asked.items():
+        if new is not None:  # any setting may be removed, also one that there is not
+            check_setting(request.resource_type, name, new)
+    # A broker's setting is written even when it is not new: it may be how a broker is told to
+    # read a changed file again (KAFKA-14136).
+    settings = {
+        name: new
+        for name, new in asked.items()
+        if new != ctx.overlay.setting(resource, name) or request.resource_type == BROKER
+    }
+    _check_min_isr(ctx, resource, settings)
+    _check_exists(ctx, resource)
     _write(ctx, operation, resource, settings)
 
 
@@ -57,7 +63,7 @@ def replace(ctx: Context, operation: Operation, request: ReplaceResource) -> Non
         OperationError: The resource is refused as a whole.
     """
     resource = (request.resource_type, request.resource_name)
-    _check_exists(ctx, resource)
+    check_resource(resource)
     old = ctx.overlay.settings(resource)
     settings: dict[str, str | None] = {}
     for name, value in request.configs.items():
@@ -68,6 +74,8 @@ def replace(ctx: Context, operation: Operation, request: ReplaceResource) -> Non
         if value != old.get(name) or request.resource_type == BROKER:
             settings[name] = value
     settings |= dict.fromkeys(sorted(old.keys() - request.configs.keys() - _kept(ctx, resource)))
+    _check_min_isr(ctx, resource, settings)
+    _check_exists(ctx, resource)
     _write(ctx, operation, resource, settings)
 
 
@@ -88,7 +96,6 @@ def _write(
         for key, value in settings.items()
     ]
     if ctx.elr_enabled and MIN_ISR in settings:
-        _check_min_isr(resource, settings[MIN_ISR])
         # who was eligible by the old minimum need not be so by the new one
         records.append(ClearElrRecord(topic_name=name if type_ == TOPIC else ""))
         records += kept_candidates(ctx, resource)
@@ -140,13 +147,17 @@ def _leaderless(ctx: Context, resource: ConfigResource) -> Iterable[PartitionKey
     return [key for key in keys if (now := partitions.get(key)) and now.leader == NO_LEADER]
 
 
-def _check_min_isr(resource: ConfigResource, value: str | None) -> None:
-    if resource[0] == BROKER and resource[1]:
+def _check_min_isr(
+    ctx: Context, resource: ConfigResource, settings: Mapping[str, str | None]
+) -> None:
+    if not ctx.elr_enabled or MIN_ISR not in settings or resource[0] != BROKER:
+        return
+    if resource[1]:
         raise OperationError(
             ApiError.INVALID_CONFIG,
             f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled.",
         )
-    if resource == CLUSTER_DEFAULT and value is None:
+    if settings[MIN_ISR] is None:
         raise OperationError(
             ApiError.INVALID_CONFIG,
             f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled.",
@@ -154,9 +165,22 @@ def _check_min_isr(resource: ConfigResource, value: str | None) -> None:
 
 
 def _check_exists(ctx: Context, resource: ConfigResource) -> None:
-    check_resource(resource)
-    if resource[0] == TOPIC and ctx.overlay.topic_id(resource[1]) is None:
-        raise unknown_topic(resource[1])
+    """Check that a resource is there, once all else about it is right, as Kafka does."""
+    type_, name = resource
+    if type_ == TOPIC and ctx.overlay.topic_id(name) is None:
+        raise unknown_topic(name)
+    if type_ == BROKER and name and not _is_node(ctx, int(name)):
+        raise OperationError(ApiError.BROKER_ID_NOT_REGISTERED, f"No node with id {name} found.")
+
+
+def _is_node(ctx: Context, node_id: int) -> bool:
+    """Tell whether there is such a broker or controller."""
+    config, overlay = ctx.config, ctx.overlay
+    if overlay.broker(node_id) is not None or node_id in config.voter_ids:
+        return True
+    if any(controller.id == node_id for controller in overlay.controllers()):
+        return True
+    return config.static_broker_ids is not None and not overlay.has_brokers()
 
 
 def check_resource(resource: ConfigResource) -> None:
@@ -167,6 +191,7 @@ def check_resource(resource: ConfigResource) -> None:
             raise OperationError(
                 ApiError.INVALID_REQUEST, "Default topic resources are not allowed."
             )
+        check_name(name)
     elif type_ == BROKER:
         if name and not (name.isascii() and name.isdecimal()):
             raise OperationError(
@@ -193,7 +218,7 @@ def check_size(value: str) -> None:
         )
 
 
-def _new_value(change: ConfigChange, old: str | None) -> str | None:
+def _new_value(kind: int, change: ConfigChange, old: str | None) -> str | None:
     if change.op == ConfigOp.DELETE:
         return None
     if change.op not in (ConfigOp.SET, ConfigOp.APPEND, ConfigOp.SUBTRACT):
@@ -204,14 +229,14 @@ def _new_value(change: ConfigChange, old: str | None) -> str | None:
         raise OperationError(
             ApiError.INVALID_REQUEST, f"Null value not supported for : {change.name}"
         )
-    new = change.value if change.op == ConfigOp.SET else _new_list(change, change.value, old)
+    new = change.value if change.op == ConfigOp.SET else _new_list(kind, change, change.value, old)
     check_size(new)
     return new
 
 
-def _new_list(change: ConfigChange, value: str, old: str | None) -> str:
+def _new_list(kind: int, change: ConfigChange, value: str, old: str | None) -> str:
     """The list after APPEND, which adds only what is not there yet, or SUBTRACT."""
-    if not is_list(change.name):
+    if not is_list(kind, change.name):
         verb = ConfigOp(change.op).name
         raise OperationError(
             ApiError.INVALID_CONFIG,

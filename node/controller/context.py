@@ -103,10 +103,14 @@ class Context:
         return self.topic_setting(topic, UNCLEAN_ELECTION, "false") == "true"
 
     def min_isr(self, topic_id: UUID, topic: str) -> int:
-        """The ISR size that a partition of a topic needs: no more than it has replicas."""
+        """The ISR size that a partition of a topic needs: no more than it has replicas.
+
+        The cluster's minimum may be no number: controllers of Kafka leave that to brokers to judge.
+        """
         first = self.overlay.partition(topic_id, 0)
         factor = len(first.replicas) if first is not None else 1
-        return min(int(self.topic_setting(topic, MIN_ISR, "1")), factor)
+        minimum = self.topic_setting(topic, MIN_ISR, "1")
+        return min(int(minimum) if minimum.isdecimal() else 1, factor)
 
     def default_directory(self, broker_id: int) -> UUID | None:
         """Give the directory of a broker's new replica: its only one, or "not assigned yet"."""

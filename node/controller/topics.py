@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from uuid import UUID
@@ -11,6 +10,7 @@ from node.controller.config_schema import check_setting
 from node.controller.configs import check_size, unknown_topic
 from node.controller.context import Context
 from node.controller.errors import ApiError, OperationError
+from node.controller.names import check_name
 from node.controller.operation import MAX_RECORDS_PER_BATCH, Operation
 from node.controller.operations import CreateResult, NewTopic, TopicRef
 from node.controller.partition_operations import NewPartitions
@@ -32,8 +32,6 @@ from node.metadata.schemas import (
 )
 
 _DEFAULT = -1
-_MAX_NAME = 249
-_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 Placed = tuple[Replicas, Replicas]  # a partition's replicas, and its first ISR
 
@@ -75,24 +73,6 @@ def create(
         replication_factor=len(partitions[0][0]),
         configs=configs,
     )
-
-
-def check_name(name: str) -> None:
-    """Check a topic's name; raises OperationError(INVALID_TOPIC_EXCEPTION)."""
-    problem = None
-    if not name:
-        problem = "the empty string is not allowed"
-    elif name in (".", ".."):
-        problem = f"'{name}' is not allowed"
-    elif len(name) > _MAX_NAME:
-        problem = f"the length of '{name}' is longer than the max allowed length {_MAX_NAME}"
-    elif not _NAME.fullmatch(name):
-        problem = (
-            f"'{name}' contains one or more characters other than ASCII alphanumerics, "
-            "'.', '_' and '-'"
-        )
-    if problem is not None:
-        raise OperationError(ApiError.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
 
 
 def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:

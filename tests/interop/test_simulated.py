@@ -298,6 +298,8 @@ def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -
         ("lost-vote", "crash"),
         ("same-election", "crash"),
         pytest.param("unwritable-answer", "crash", marks=pytest.mark.long),
+        ("unknown-change", "crash"),
+        ("no-number", "L3"),
         ("clock-back", "L4"),
         ("broker-epoch", "C1"),
         ("before-the-flush-simulated", "C11"),

@@ -274,6 +274,18 @@ GHOST: Final = Known(
 ENDS: Final = (
     Known(
         "crash",
+        "incrementalAlterConfigs: event failed with NullPointerException",
+        "docs/findings.md, a change of a setting that makes no sense",
+        red=True,
+    ),
+    Known(
+        "crash",
+        "event failed with NumberFormatException",
+        "docs/findings.md, a minimum that is no number",
+        red=True,
+    ),
+    Known(
+        "crash",
         "Unexpected acknowledgement from non-voter",
         "docs/findings.md, a removed voter's answer",
         red=True,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from node.controller.errors import ApiError, OperationError
+from node.controller.names import check_name
 from node.controller.operations import TopicDescription, TopicRef
-from node.controller.topics import check_name
 from node.driver.apis.call import Call
 from node.driver.apis.fields import TOPIC_OPERATIONS, code, fields_of
 from node.driver.apis.partition_view import INTERNAL_TOPICS, View

@@ -114,7 +114,7 @@ def test_a_refusal_without_a_reason_is_told() -> None:
     assert anomaly.invariant == "C17"
     assert anomaly.message == (
         "n2 answered DeleteTopicsRequest v6 (n2 seq 5, 0 record(s) after offset 7) to"
-        " topics[0].name=t, timeout=0:00:01: responses[0].name is x, where t is due;"
+        " topics[0].name=t: responses[0].name is x, where t is due;"
         " responses[0].error_code is 3, where 0 is due; [0].is is None, where RemoveTopicRecord is"
         " due"
     )

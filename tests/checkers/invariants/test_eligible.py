@@ -66,9 +66,8 @@ def test_who_leaves_an_isr_that_gets_too_small_has_all() -> None:
         [[cluster_minimum("1")]],  # so that 1 acknowledges by itself
         [[config("min.insync.replicas", "1")]],
         [[register(2, 12, DIED)]],
-        [[s.UnregisterBrokerRecord(broker_id=2, broker_epoch=1)]],
     ],
-    ids=("cluster", "topic", "died", "unregistered"),
+    ids=("cluster", "topic", "died"),
 )
 def test_who_may_lack_something_is_not_eligible(batches: list[Batch]) -> None:
     assert broken(ENABLED, SMALL, *batches)
@@ -98,6 +97,13 @@ def test_the_minimum_of_a_topic_counts_before_that_of_the_cluster() -> None:
 
 def test_a_minimum_above_the_number_of_replicas_is_that_number() -> None:
     assert not broken([level(1), cluster_minimum("5")], SMALL)
+
+
+def test_a_broker_that_was_forgotten_has_what_it_had_until_it_comes_back_unclean() -> None:
+    """Nobody elects who is not registered."""
+    forgotten: Batch = [s.UnregisterBrokerRecord(broker_id=2, broker_epoch=1)]
+    assert not broken(ENABLED, SMALL, forgotten)
+    assert broken(ENABLED, SMALL, forgotten, [register(2, 13, DIED)])
 
 
 def test_a_broker_that_stopped_in_good_order_has_what_it_had() -> None:

@@ -116,6 +116,14 @@ def run(fails: Fails, start: Candidate | None = None, **options: Any) -> Shrunk:
 # --------------------------------------------------------------------------- the search
 
 
+def test_the_release_stays_that_failed() -> None:
+    """What does without a setting is not to be what fails in another release, too."""
+    settings = {"krucible.kafka.version": "4.4.0", "krucible.kafka.log": "real", "a": "1"}
+    found = run(needing({3}), candidate(settings=settings, system="kafka"))
+    kept = {"krucible.kafka.version": "4.4.0", "krucible.kafka.log": "real"}
+    assert found.candidate.spec.settings == kept
+
+
 def test_only_what_the_failure_needs_is_left() -> None:
     found = run(needing({3, 7}, {5, 11, 12}, voters=2, at_s=16.2))
     end = found.candidate

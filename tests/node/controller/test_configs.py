@@ -122,7 +122,6 @@ def test_validate_only_changes_nothing(quorum: Quorum) -> None:
         (alter(LIST, SET, "1:x"), ApiError.INVALID_CONFIG, "partition:broker"),
         (alter("retention.ms", APPEND, "1"), ApiError.INVALID_CONFIG, "type is not LIST"),
         (alter("no.such.config", SET, "1"), ApiError.INVALID_CONFIG, "Unknown topic config"),
-        (alter("no.such.config", DELETE), ApiError.INVALID_CONFIG, "Unknown topic config"),
         (alter(LIST, APPEND, "1:1," * 9000), ApiError.INVALID_CONFIG, None),
         (alter("x" * 300, SET, "1", resource="1", kind=BROKER), ApiError.INVALID_CONFIG, "name"),
         (alter("a", SET, "1" * 32768, resource="1", kind=BROKER), ApiError.INVALID_CONFIG, "32767"),

@@ -173,7 +173,7 @@ def test_elr_comes_with_one_minimum_for_the_whole_cluster() -> None:
 
 @pytest.mark.parametrize(("resource", "op"), [("1", 0), ("", 1)])
 def test_with_elr_that_minimum_stays_one(resource: str, op: int) -> None:
-    cluster = Cluster()
+    cluster = Cluster(1)
     change = alter(MIN_ISR, op, "2" if op == 0 else None, resource=resource, kind=BROKER)
     (reply,) = cluster.controller.alter_configs([change]).reply
     assert reply.error == ApiError.INVALID_CONFIG

@@ -24,6 +24,7 @@ NATIVE: Final = frozenset(
         ApiKey.CONTROLLER_REGISTRATION,
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.UPDATE_FEATURES,
         ApiKey.ALTER_PARTITION,

@@ -194,6 +194,7 @@ def test_the_first_releases_begin_to_lead_early_and_lead_on(
             False,
         ),
         ("C17", "error_code is 3, where 4 is due", "4.3.1", False, False),
+        ("crash", "registerBroker: event failed with NumberFormatException", "4.4.0", True, True),
         ("C17", f"feature={ELR_VERSION}, {OFF}, error_code is 0, where 95", "4.3.1", True, False),
         ("C16", "has in memory at offset 9 brokersToElrs of 2 has t-0", "4.3.1", True, False),
         ("C16", "has in memory at offset 9 brokersToIsrs of 2 has t-0", "4.3.1", False, False),

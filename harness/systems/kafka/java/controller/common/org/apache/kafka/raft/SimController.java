@@ -29,6 +29,8 @@ import org.apache.kafka.common.message.BrokerRegistrationRequestData;
 import org.apache.kafka.common.message.BrokerRegistrationResponseData;
 import org.apache.kafka.common.message.ControllerRegistrationRequestData;
 import org.apache.kafka.common.message.ControllerRegistrationResponseData;
+import org.apache.kafka.common.message.CreatePartitionsRequestData;
+import org.apache.kafka.common.message.CreatePartitionsResponseData;
 import org.apache.kafka.common.message.CreateTopicsRequestData;
 import org.apache.kafka.common.message.CreateTopicsResponseData;
 import org.apache.kafka.common.message.DeleteTopicsRequestData;
@@ -148,6 +150,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                 .setTime(node.clock)
                 .setThreadNamePrefix("quorum-controller-" + node.id + "-")
                 .setConfigSchema(kafka.server.KafkaRaftServer.configSchema())
+                .setConfigurationValidator(SimValidator.get())
                 .setRaftClient(client)
                 .setQuorumFeatures(SimFeatures.known(node.id, node.controllers()))
                 .setDefaultReplicationFactor((short) number("default.replication.factor", 1))
@@ -289,6 +292,17 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                 }
                 CreateTopicsResponseData answer = new CreateTopicsResponseData();
                 asked.topics().forEach(topic -> answer.topics().add(new CreateTopicsResponseData.CreatableTopicResult()
+                    .setName(topic.name()).setErrorCode(code(e)).setErrorMessage(message(e))));
+                return answer;
+            });
+        }
+        if (request instanceof CreatePartitionsRequestData asked) {
+            return done(key, () -> controller.createPartitions(context(version), new ArrayList<>(asked.topics()), asked.validateOnly())).handle((reply, e) -> {
+                CreatePartitionsResponseData answer = new CreatePartitionsResponseData();
+                if (e == null) {
+                    return answer.setResults(reply);
+                }
+                asked.topics().forEach(topic -> answer.results().add(new CreatePartitionsResponseData.CreatePartitionsTopicResult()
                     .setName(topic.name()).setErrorCode(code(e)).setErrorMessage(message(e))));
                 return answer;
             });
