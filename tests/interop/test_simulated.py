@@ -27,7 +27,7 @@ from tests.support.places import ROOT
 pytestmark = pytest.mark.slow
 
 TIMEOUT_S = 300
-SEEDS = 14
+SEEDS = 13  # of these nobody asks for a minimum that is no number
 NEWEST = KNOWN[-1]
 FINDINGS = ROOT / "docs" / "findings"
 
@@ -62,7 +62,7 @@ def results(store: Path) -> dict[int, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def stores(kafka: KafkaDist, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Fourteen seeds of the swarm, brief ones, twice, in two processes at a time."""
+    """Thirteen seeds of the swarm, brief ones, twice, in two processes at a time."""
     assert kafka.archive.is_file()
     found = [tmp_path_factory.mktemp(name) for name in ("once", "again")]
     options: Sequence[object] = (
@@ -339,7 +339,7 @@ def test_nobody_leads_when_eligible_leaders_are_switched_off(
 ) -> None:
     done = played("repro", FINDINGS / "switched-off", "--store", tmp_path)
     assert done.code == 1, done
-    assert "docs/findings.md, nobody leads when eligible leaders are switched off: 1" in done.out
+    assert "docs/findings.md, nobody leads when eligible leaders are switched off: 2" in done.out
 
 
 LEFT_ALONE = "a partition that nobody may lead any more", "has no leader in the end"

@@ -106,11 +106,14 @@ STANDS_AGAIN: Final = Known(
 
 # Kafka's timers go by the wall clock, which may be set: a leader whose clock went back may wait for
 # its next batch to be filled until the clock is there again, and append nothing.
+WALL: Final = "docs/kafka.md, timers of the wall clock"
 BY_THE_WALL: Final = tuple(
     Known(invariant, told, finding, frozenset({"clock-rate", "clock-jump", "clock-strobe"}), is_red)
     for invariant, told, finding, is_red in (
-        ("L9", ", which is to be after ", "docs/kafka.md, timers of the wall clock", False),
-        ("L2", " leads and makes no progress: ", "docs/kafka.md, timers of the wall clock", True),
+        ("L9", ", which is to be after ", WALL, False),
+        ("L2", " leads and makes no progress: ", WALL, True),
+        ("L5", " is not ready to receive requests", WALL, True),
+        ("L6", " is not ready to receive requests", WALL, True),
         ("L4", ", though no majority of the ", "docs/findings.md, a leader whose clock went", True),
         ("L1", " resigned in epoch ", "docs/findings.md, a leader whose clock went", True),
         ("L8", ", resigned in epoch ", "docs/findings.md, a leader whose clock went", True),

@@ -32,9 +32,9 @@ class LiveScene(Scenery):
         super().__init__(systems.get(spec.system)(spec, self.env, run_dir), self.env)
 
     def events(self, kind: str, node: str) -> list[dict[str, Any]]:
-        """What a node has told of a kind."""
-        lines = (self.env.node_dir(node) / "events.jsonl").read_text().splitlines()
-        return [e for e in map(json.loads, lines) if e["t"] == kind]
+        """What a node has told of a kind; not what it is just writing."""
+        whole, _, _ = (self.env.node_dir(node) / "events.jsonl").read_text().rpartition("\n")
+        return [e for e in map(json.loads, whole.splitlines()) if e["t"] == kind]
 
     async def look(self, node: str) -> QuorumView | None:
         """Ask a node to describe its quorum; None when it does not lead one."""

@@ -230,7 +230,12 @@ def test_a_leader_that_stands_still_is_known_after_faults_of_its_clock_alone() -
         "20003 ms after the last fault was healed not all have what n2 has committed, 348: n3 at 74"
         ", resigned in epoch 4, n6 at 74",
     )
-    for each in (still, resigned, behind):
+    away = Anomaly(
+        "L6",
+        "n2 did not come back as a voter in peace: REQUEST_TIMED_OUT: New voter ReplicaKey(id=2, "
+        "directoryId=PIeUN4lLRaymvaVbOsv2UA) is not ready to receive requests",
+    )
+    for each in (still, resigned, behind, away):
         (known,) = [one for one in known_of([Release("4.3.1")]) if one.covers(each)]
         assert known.red, "nothing is written for as long as the clock went back"
         assert known.applies({"kill", "clock-strobe"})

@@ -166,6 +166,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         } catch (Exception e) {
             throw new IllegalStateException(e);
         }
+        SimSecurity.keepTime(controller, node.clock);
         memory = new SimMemory(controller);
     }
 

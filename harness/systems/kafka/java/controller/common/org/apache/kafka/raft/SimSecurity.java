@@ -36,6 +36,7 @@ import org.apache.kafka.common.requests.DeleteAclsResponse;
 import org.apache.kafka.common.security.token.delegation.DelegationToken;
 import org.apache.kafka.common.security.token.delegation.TokenInformation;
 import org.apache.kafka.common.security.token.delegation.internals.DelegationTokenCache;
+import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.controller.ControllerRequestContext;
 import org.apache.kafka.controller.QuorumController;
 import org.apache.kafka.image.MetadataDelta;
@@ -73,6 +74,12 @@ final class SimSecurity implements MetadataPublisher {
             .setDelegationTokenMaxLifeMs(number("delegation.token.max.lifetime.ms", 604_800_000))
             .setDelegationTokenExpiryTimeMs(number("delegation.token.expiry.time.ms", 86_400_000))
             .setDelegationTokenExpiryCheckIntervalMs(number("delegation.token.expiry.check.interval.ms", 3_600_000));
+    }
+
+    /** Have tokens live by the node's clock: their manager takes the host's, and nobody may give it another. */
+    static void keepTime(QuorumController controller, Time clock) {
+        Object tokens = TraceInside.get(controller, "delegationTokenControlManager");
+        TraceInside.set(TraceInside.field(tokens.getClass(), "time"), tokens, clock);
     }
 
     private long number(String name, long otherwise) {
