@@ -22,11 +22,16 @@ from node.driver.answering import Answering, AnsweringError, Outcome
 from node.metadata.fold import apply_record
 from node.metadata.image import MetadataImage
 from node.metadata.records import decode_record
-from node.metadata.schemas import FeatureLevelRecord, MetadataRecord, NoOpRecord
+from node.metadata.schemas import (
+    FeatureLevelRecord,
+    MetadataRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
+)
 from node.wire.api import ApiKey
 from node.wire.payloads import api_schema, encode
 from node.wire.structs import build
-from tests.support.traces.brokers import BEGIN, TOPIC_ID, TWO, change, log_of, register
+from tests.support.traces.brokers import BEGIN, OTHER_ID, TOPIC_ID, TWO, change, log_of, register
 
 WAIT = i32Timedelta.parse(timedelta(seconds=1))
 LEVEL = FeatureLevelRecord(version=0, name="metadata.version", feature_level=25)
@@ -131,6 +136,9 @@ def test_records_that_do_something_else_are_told() -> None:
     told, _ = answered(new_isr([1]))
     _, (anomaly,) = judged([told], change(isr=(2,)))
     assert "[0].isr[0] is 2, where 1 is due" in anomaly.message
+    elsewhere = PartitionChangeRecord(version=2, partition_id=0, topic_id=OTHER_ID, isr=(1,))
+    _, (anomaly,) = judged([told], [elsewhere])
+    assert f"[0].topic_id is {OTHER_ID}, where {TOPIC_ID} is due" in anomaly.message
 
 
 def test_a_version_and_a_broker_epoch_of_a_record_are_not_its_content() -> None:
