@@ -76,9 +76,9 @@ def registrations(history: History) -> list[Registration]:
 
 
 def caught_up(history: History) -> dict[tuple[int, int], int]:
-    """Tell since when a broker may be in service, by broker and epoch: since it asks for that.
+    """Tell since when a broker may be in service, by broker and epoch: since it first asked.
 
-    What it asked for may be done though nobody told it.
+    The controller may have let it in although the answer was lost.
     """
     since: dict[tuple[int, int], int] = {}
     for interval in history.intervals():
@@ -86,8 +86,10 @@ def caught_up(history: History) -> dict[tuple[int, int], int]:
         value = None if end is None else end.value
         if op.f in HEARTBEATS and interval.outcome != "fail" and isinstance(value, dict):
             broker, epoch, offset = (value.get(name) for name in ("broker", "epoch", "offset"))
-            if isinstance(epoch, int) and isinstance(offset, int) and offset >= epoch:
-                key = int(broker or 0), epoch
+            if not (isinstance(broker, int) and isinstance(epoch, int)):
+                continue
+            if isinstance(offset, int) and offset >= epoch:
+                key = broker, epoch
                 since[key] = min(since.get(key, op.time_ns), op.time_ns)
     return since
 

@@ -43,9 +43,9 @@ C17: Final = Meaning(
     "C17",
     title="a controller's answer follows from its metadata",
     promise=(
-        "What an active controller answers to a request, and the records that it writes with it, "
-        "follow from the records before: it refuses what must be refused, with the error that is "
-        "due, and nothing else."
+        "An active controller decides each request by the records before it. It refuses a request "
+        "only for a reason that these records give, with the error for that reason, and writes the "
+        "records that the request calls for."
     ),
     why=(
         "Who is refused without a reason cannot do what they need, and retries for ever or gives "

@@ -111,7 +111,7 @@ class _Asked:
 
 
 class _AtOnce(LongWork):
-    """What is worked out in slices is worked out in one go."""
+    """Runs all slices of an operation at once."""
 
     def __init__(self) -> None:
         super().__init__(lambda go_on: go_on())

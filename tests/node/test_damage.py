@@ -1,4 +1,4 @@
-"""What damage leaves of files, and that it is what its name says."""
+"""``tear_tail`` leaves an incomplete batch at the end of a log."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def judged(
 
 
 def answered(request: tuple[int, int, bytes]) -> tuple[dict[str, Any], list[MetadataRecord]]:
-    """What our controller answers, as Kafka's would tell of it, and the records."""
+    """Ask our controller; give its answer as an event of Kafka's, and its records."""
     outcome = due(request, BATCHES)
     records = list(map(decode_record, outcome.records))
     return event(request, outcome.response, len(records)), records

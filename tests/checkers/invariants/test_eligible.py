@@ -100,7 +100,7 @@ def test_a_minimum_above_the_number_of_replicas_is_that_number() -> None:
 
 
 def test_a_broker_that_was_forgotten_has_what_it_had_until_it_comes_back_unclean() -> None:
-    """Nobody elects who is not registered."""
+    """The controller elects registered brokers only."""
     forgotten: Batch = [s.UnregisterBrokerRecord(broker_id=2, broker_epoch=1)]
     assert not broken(ENABLED, SMALL, forgotten)
     assert broken(ENABLED, SMALL, forgotten, [register(2, 13, DIED)])

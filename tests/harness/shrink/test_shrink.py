@@ -117,7 +117,7 @@ def run(fails: Fails, start: Candidate | None = None, **options: Any) -> Shrunk:
 
 
 def test_the_release_stays_that_failed() -> None:
-    """What does without a setting is not to be what fails in another release, too."""
+    """Without its release a run would be one of the default release."""
     settings = {"krucible.kafka.version": "4.4.0", "krucible.kafka.log": "real", "a": "1"}
     found = run(needing({3}), candidate(settings=settings, system="kafka"))
     kept = {"krucible.kafka.version": "4.4.0", "krucible.kafka.log": "real"}

@@ -179,6 +179,14 @@ def test_with_elr_that_minimum_stays_one(resource: str, op: int) -> None:
     assert reply.error == ApiError.INVALID_CONFIG
 
 
+def test_a_broker_whose_settings_change_is_registered_and_its_values_are_looked_at_first() -> None:
+    cluster = Cluster(1)
+    for value, error in (("4", ApiError.BROKER_ID_NOT_REGISTERED), ("x", ApiError.INVALID_CONFIG)):
+        change = alter("num.io.threads", 0, value, resource="99", kind=BROKER)
+        (reply,) = cluster.controller.alter_configs([change]).reply
+        assert reply.error == error
+
+
 def test_finalised_features_have_an_epoch() -> None:
     cluster = Cluster()
     found = cluster.controller.finalized_features()

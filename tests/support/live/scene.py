@@ -32,7 +32,7 @@ class LiveScene(Scenery):
         super().__init__(systems.get(spec.system)(spec, self.env, run_dir), self.env)
 
     def events(self, kind: str, node: str) -> list[dict[str, Any]]:
-        """What a node has told of a kind; not what it is just writing."""
+        """Give a node's events of a kind; leave out a line that it has not finished."""
         whole, _, _ = (self.env.node_dir(node) / "events.jsonl").read_text().rpartition("\n")
         return [e for e in map(json.loads, whole.splitlines()) if e["t"] == kind]
 
