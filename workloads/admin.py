@@ -35,7 +35,13 @@ from harness.kafka.fleet import Fleet
 from harness.kafka.route import NotController, Route, cluster_of, deadline_s, no_error, request
 from harness.registry import workloads
 from harness.spec import RunSpec
-from node.metadata.features import ELR_VERSION, GROUP_VERSION, METADATA_VERSION
+from node.metadata.features import (
+    ELR_VERSION,
+    GROUP_VERSION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    TRANSACTION_VERSION,
+)
 from node.wire.network import Caller
 from workloads.common.departures import departures
 from workloads.elr import SETTINGS
@@ -55,14 +61,19 @@ VALUES: Final[Mapping[str, Sequence[str]]] = {
 }
 SET, DELETE, APPEND, SUBTRACT, NO_OP = 0, 1, 2, 3, 7
 TOPIC, BROKER = 2, 4
-FEATURES: Final = (ELR_VERSION, GROUP_VERSION, METADATA_VERSION, "no.such.version")
+FEATURES: Final = (
+    *(ELR_VERSION, GROUP_VERSION, METADATA_VERSION, TRANSACTION_VERSION, KRAFT_VERSION),
+    "no.such.version",
+)
 LAST: Final = {"topic": TOPIC_PREFIX + "last", "partitions": 1, "factor": -1, "only": False}
 
 Asked = Mapping[str, Any]
 Place = Callable[[int], BrokerId]
 
 
-@workloads.register("admin", WorkloadTraits(plays_brokers=True, settings=SETTINGS))
+@workloads.register(
+    "admin", WorkloadTraits(plays_brokers=True, settings=SETTINGS, sets_levels=True)
+)
 def admin(spec: RunSpec) -> Workload:
     """Ask for what may be had and what must be refused; each answer follows from the metadata."""
     heartbeat_s = int(spec.settings.get(HEARTBEAT_SETTING, HEARTBEAT_MS)) / 1000
@@ -174,9 +185,12 @@ def forget(rng: Random, _: int) -> Draft:
 
 
 def level(rng: Random, _: int) -> Draft:
-    """Draw a feature's level, and which way that is said to be."""
-    asked = {"feature": rng.choice(FEATURES), "level": rng.choice((-1, 0, 1, 2, 1000))}
-    return Draft("level", {**asked, "way": rng.choice((0, 1, 2, 3)), "only": rng.random() < 0.5})  # noqa: PLR2004
+    """Draw levels of features, and which way each is said to be; of several, all or none."""
+    changes = [
+        [feature, rng.choice((-1, 0, 1, 1, 2, 1000)), rng.choice((0, 1, 1, 2, 3))]
+        for feature in rng.sample(FEATURES, rng.choice((1, 1, 2, 3)))
+    ]
+    return Draft("level", {"changes": changes, "only": rng.random() < 0.5})  # noqa: PLR2004
 
 
 # ------------------------------------------------------------------------ the requests
@@ -267,12 +281,11 @@ def _forgetting(asked: Asked, at: Place) -> UnregisterBrokerRequest:
 
 
 def _level(asked: Asked, _: Place) -> levels.UpdateFeaturesRequest:
-    update = levels.FeatureUpdateKey(
-        feature=asked["feature"],
-        max_version_level=i16(asked["level"]),
-        upgrade_type=i8(asked["way"]),
+    updates = tuple(
+        levels.FeatureUpdateKey(feature=feature, max_version_level=i16(to), upgrade_type=i8(way))
+        for feature, to, way in asked["changes"]
     )
-    return levels.UpdateFeaturesRequest(feature_updates=(update,), validate_only=asked["only"])
+    return levels.UpdateFeaturesRequest(feature_updates=updates, validate_only=asked["only"])
 
 
 REQUESTS: Final[Mapping[str, Callable[[Asked, Place], Any]]] = {

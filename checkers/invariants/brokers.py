@@ -78,13 +78,15 @@ class PartitionShape(Invariant):
         title="partition shape",
         promise=(
             "The leader of a partition is in its ISR, or there is none. All members of ISR and ELR "
-            "are replicas of the partition, and none is in both."
+            "are replicas of the partition, and none is in both. A reassignment adds and removes "
+            "replicas of it, and none both."
         ),
         why=(
             "A leader from outside of the ISR may lack messages that producers were told are safe: "
-            "consumers never see them."
+            "consumers never see them. A reassignment that waits for one whom it removes never "
+            "ends."
         ),
-        source="KIP-631; KIP-966; KRaft TLA+ specification (ValidControllerIsrAndElr)",
+        source="KIP-455; KIP-631; KIP-966; KRaft TLA+ specification (ValidControllerIsrAndElr)",
     )
     listens: ClassVar[tuple[str, ...]] = ("isr",)
     checker: ClassVar[str] = "observers"

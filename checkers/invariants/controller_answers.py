@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from heapq import heappop, heappush
 from typing import Any, Final
+from uuid import UUID
 
 import msgspec
 
@@ -29,6 +30,7 @@ from harness.verdict import Anomaly
 from node.controller.context import ControllerConfig
 from node.controller.errors import ApiError
 from node.driver.answering import Answering, AnsweringError
+from node.metadata.features import ELR_VERSION
 from node.metadata.fold import apply_record
 from node.metadata.image import BROKER, TOPIC, ImageError, MetadataImage
 from node.metadata.records import MetadataRecord, RecordError, decode_record, from_json
@@ -90,6 +92,9 @@ NOT_DECIDED: Final = frozenset(
 )
 # Kafka looks for a topic's id first, and says so when that is gone by the time that it deletes it.
 LOOKED_UP: Final = frozenset({ApiError.UNKNOWN_TOPIC_ID})
+NO_REPLICAS: Final = "some who are eligible are no replicas"
+BOTH_WAYS: Final = "of a reassignment before it some are still added or removed"
+SWITCHED_OFF: Final = "eligible leaders are switched off"
 LAG_NS: Final = 1_000_000_000  # between a commit and an answer that waited for it
 _DIFFERENCES_MAX: Final = 3
 
@@ -165,13 +170,14 @@ class AnswerChecks:
         try:
             schema = api_schema(event["api"], event["ver"])
             request, answer = decode(schema.request, asked), flat(decode(schema.response, said))
-            if self._is_open(event, request, answer):
-                return
-            wrong: list[str] = []
-            for answering in self._answerers(event, request):
-                wrong = self._wrong(event, asked, answer, answering)
-                if not wrong:
-                    break
+            wrong = list(_left_by_refusal(event, answer))
+            if not wrong:
+                if self._is_open(event, request, answer):
+                    return
+                for answering in self._answerers(event, request):
+                    wrong = self._wrong(event, asked, request, answer, answering)
+                    if not wrong:
+                        break
         except (AnsweringError, RemoteProtocolError, UnsupportedVersionError):
             return  # a version that we do not serve, or what Kafka refuses to read
         self.checked += 1
@@ -209,7 +215,8 @@ class AnswerChecks:
         more = self._more(event, request)
         for place, config in enumerate(self._configs):
             if more:
-                yield Answering(self._image, replace(config, **more))
+                level = event.get("kraft", 0)
+                yield Answering(self._image, replace(config, **more), kraft_version=level)
                 continue
             if place == len(self._answering):
                 self._answering.append(Answering(self._image, config))
@@ -224,7 +231,9 @@ class AnswerChecks:
             return {"node_id": node, "supported_features": self._image.controllers[node].features}
         return {}
 
-    def _wrong(self, event: Event, asked: bytes, answer: _Flat, answering: Answering) -> list[str]:
+    def _wrong(
+        self, event: Event, asked: bytes, request: Any, answer: _Flat, answering: Answering
+    ) -> list[str]:
         """Tell what differs from the answer that is due."""
         api = event["api"]
         due = answering.answer(api, event["ver"], asked, event["off"])
@@ -235,28 +244,39 @@ class AnswerChecks:
         if api == ApiKey.UPDATE_FEATURES:  # before KIP-1022 each feature had its own error
             told_, expected = _whole(answer), _whole(expected)
         wrong = differences(told_, expected)
+        if wrong and api == ApiKey.UPDATE_FEATURES and _switches_off(request):
+            wrong = [*wrong[: _DIFFERENCES_MAX - 1], SWITCHED_OFF]
         if api not in BY_ANSWER_ALONE:
             ours, theirs = list(map(decode_record, due.records)), self._written(event)
             wrong += differences(*(flat(each, unjudged=OF_RECORDS) for each in (theirs, ours)))
-            if wrong and any(map(self._is_odd, (*theirs, *ours))):
-                wrong = [*wrong[: _DIFFERENCES_MAX - 1], "some who are eligible are no replicas"]
+            if wrong and (odd := self._oddity(theirs, ours)) is not None:
+                wrong = [*wrong[: _DIFFERENCES_MAX - 1], odd]
         if api == ApiKey.BROKER_REGISTRATION:  # C1 judges epochs
             wrong = [each for each in wrong if "broker_epoch is " not in each]
         return wrong
 
-    def _is_odd(self, record: MetadataRecord) -> bool:
-        """Tell whether a change makes, keeps, or would end, that one is eligible who is no replica.
+    def _oddity(
+        self, theirs: Iterable[MetadataRecord], ours: Iterable[MetadataRecord]
+    ) -> str | None:
+        """Tell what C3 judges, if changes of partitions make, keep, or would end that.
 
-        That is C3's to judge; a controller whose partitions are so goes on with that.
+        A controller whose partitions are so goes on with that, and ours does not.
         """
-        if not isinstance(record, PartitionChangeRecord) or record.topic_id is None:
-            return False
-        state = self._image.partition(record.topic_id, record.partition_id)
-        if state is None:
-            return False
-        eligible, replicas = record.eligible_leader_replicas, record.replicas
-        now = set(state.replicas if replicas is None else replicas)
-        return not {*state.eligible_leaders, *(eligible or ())} <= now
+        written = {_place(each): each for each in theirs if isinstance(each, PartitionChangeRecord)}
+        due = {_place(each): each for each in ours if isinstance(each, PartitionChangeRecord)}
+        for topic_id, index in {**written, **due}:
+            state = topic_id and self._image.partition(topic_id, index)
+            if not state:
+                continue
+            changes = [each.get((topic_id, index)) for each in (written, due)]
+            for change in filter(None, changes):
+                eligible = {*state.eligible_leaders, *(change.eligible_leader_replicas or ())}
+                replicas = state.replicas if change.replicas is None else change.replicas
+                if not eligible <= set(replicas):
+                    return NO_REPLICAS
+            if set(state.adding) & set(state.removing) or _keeps_moving(*changes):
+                return BOTH_WAYS
+        return None
 
     def _written(self, event: Event) -> list[MetadataRecord]:
         """Give the records that came with an answer."""
@@ -316,9 +336,36 @@ def flat(value: object, path: str = "", unjudged: frozenset[str] = UNJUDGED) -> 
     }
 
 
+def _left_by_refusal(event: Event, answer: _Flat) -> Iterator[str]:
+    """Tell what a refusal changed all the same, beside the metadata."""
+    before, after = event.get("kraft"), event.get("kraft_after")
+    if before != after and any(error != ApiError.NONE for error in errors_of(answer)):
+        yield f"it was refused, and kraft.version, which was {before}, is {after}"
+
+
 def errors_of(answer: _Flat) -> list[object]:
     """Give the error codes in an answer."""
     return [leaf for path, leaf in answer.items() if path.endswith(".error_code")]
+
+
+def _place(change: PartitionChangeRecord) -> tuple[UUID | None, int]:
+    return change.topic_id, change.partition_id
+
+
+def _keeps_moving(written: PartitionChangeRecord | None, due: PartitionChangeRecord | None) -> bool:
+    """Tell whether replicas stay added or removed who are not any more."""
+    return due is not None and any(
+        getattr(due, name) is not None and (written is None or getattr(written, name) is None)
+        for name in ("adding_replicas", "removing_replicas")
+    )
+
+
+def _switches_off(request: Any) -> bool:
+    """Tell whether eligible leaders are to be switched off."""
+    return any(
+        update.feature == ELR_VERSION and update.max_version_level == 0
+        for update in request.feature_updates
+    )
 
 
 def _is_for_brokers(answer: _Flat, due: _Flat) -> bool:

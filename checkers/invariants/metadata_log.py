@@ -27,6 +27,7 @@ from node.metadata.transactions import Transactions
 
 SAME_INCARNATION = ", and is the same incarnation"  # in an anomaly's message
 BEHIND = ", which is of an offset before its batch"
+BOTH_WAYS = "in one reassignment both added and removed"
 JUDGED = ("S19", "C1", "C2", "C3", "C5", "C7", "C11", "C13", "C14", "C15")
 C2 = Meaning(
     "C2",
@@ -267,6 +268,7 @@ class MetadataWalk:
                 what = "fenced" if state.fenced else "shutting down"
                 yield Anomaly("C2", f"broker {broker}, {what}, leads or is new in sync: {where}")
         fault = shape_fault(after.replicas, after.leader, after.isr, after.eligible_leaders)
+        fault = fault or move_fault(after)
         wanted = min_isr(partition, self._image)
         if fault is None and after.eligible_leaders and wanted is not None:
             enough = min(wanted, len(after.replicas))
@@ -366,4 +368,14 @@ def shape_fault(
         return "members that are no replicas"
     if in_sync & eligible:
         return "members in sync and eligible at once"
+    return None
+
+
+def move_fault(state: PartitionState) -> str | None:
+    """Tell what is wrong with a reassignment that is under way, if anything (KIP-455)."""
+    adding, removing = set(state.adding), set(state.removing)
+    if not adding | removing <= set(state.replicas):
+        return "added or removed who are no replicas"
+    if adding & removing:
+        return f"{BOTH_WAYS} {sorted(adding & removing)}"
     return None

@@ -225,23 +225,23 @@ def _new_value(kind: int, change: ConfigChange, old: str | None) -> str | None:
         raise OperationError(
             ApiError.INVALID_REQUEST, f"Unknown operation type {change.op} for {change.name}"
         )
-    if change.value is None:
-        raise OperationError(
-            ApiError.INVALID_REQUEST, f"Null value not supported for : {change.name}"
-        )
-    new = change.value if change.op == ConfigOp.SET else _new_list(kind, change, change.value, old)
-    check_size(new)
-    return new
-
-
-def _new_list(kind: int, change: ConfigChange, value: str, old: str | None) -> str:
-    """The list after APPEND, which adds only what is not there yet, or SUBTRACT."""
-    if not is_list(kind, change.name):
+    if change.op != ConfigOp.SET and not is_list(kind, change.name):
         verb = ConfigOp(change.op).name
         raise OperationError(
             ApiError.INVALID_CONFIG,
             f"Can't {verb} to key {change.name} because its type is not LIST.",
         )
+    if change.value is None:
+        raise OperationError(
+            ApiError.INVALID_REQUEST, f"Null value not supported for : {change.name}"
+        )
+    new = change.value if change.op == ConfigOp.SET else _new_list(change, change.value, old)
+    check_size(new)
+    return new
+
+
+def _new_list(change: ConfigChange, value: str, old: str | None) -> str:
+    """The list after APPEND, which adds only what is not there yet, or SUBTRACT."""
     items = split_list(list_default(change.name) if old is None else old)
     if change.op == ConfigOp.SUBTRACT:
         removed = set(split_list(value))

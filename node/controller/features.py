@@ -89,6 +89,8 @@ def _check(ctx: Context, update: FeatureUpdate, old: int) -> None:
         problem = "A feature version cannot be less than 0."
     else:
         problem = next(_reasons(ctx, update.feature, new), None)
+        if problem is None and update.feature not in FEATURES:
+            problem = f"Feature {update.feature} not found."
     if problem is None and new < old and update.upgrade_type == UpgradeType.UPGRADE:
         problem = (
             "Can't downgrade the version of this feature without setting the upgrade type to "

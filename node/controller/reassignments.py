@@ -123,8 +123,10 @@ def _begin(
     removing = tuple(sorted(set(state.replicas) - set(target)))
     adding = tuple(sorted(set(target) - set(state.replicas)))
     change.replicas = (*target, *removing)
-    change.removing = removing or change.removing
-    change.adding = adding or change.adding
+    # What a reassignment before this one wanted is over. Kafka lets it stay where this one wants
+    # nothing of its own, so that a replica may be added and removed: docs/findings.md.
+    change.removing = removing
+    change.adding = adding or tuple([b for b in change.adding if b in target])
     build_into(operation, change)
 
 

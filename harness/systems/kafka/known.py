@@ -17,6 +17,7 @@ from harness.systems.kafka.releases import (
     KEEPS_DELETED_UNTIL,
     KEEPS_ELIGIBLE_SINCE,
     KEEPS_EPOCHS_SINCE,
+    KEEPS_MOVING_UNTIL,
     KEEPS_SETTINGS_UNTIL,
     LEADS_WHEN_ELECTED_SINCE,
     LOSES_PASSWORDS_UNTIL,
@@ -26,7 +27,6 @@ from harness.systems.kafka.releases import (
     Release,
 )
 from harness.verdict import Known
-from node.metadata.features import ELR_VERSION
 
 # Without a leader a node of 4.1 asks for one again as soon as it was told that there is none.
 KNOWN: Final = (
@@ -191,7 +191,7 @@ SWITCHES_OFF: Final = tuple(
     )
     for invariant, told, is_red in (
         ("C14", ", but eligible leaders were switched off", True),
-        ("C17", f"feature={ELR_VERSION}, feature_updates[0].max_version_level=0,", False),
+        ("C17", "; eligible leaders are switched off", False),
     )
 )
 
@@ -255,6 +255,23 @@ KEEPS_MOVED: Final = tuple(
         ("C3", " has members that are no replicas"),
         ("C17", "; some who are eligible are no replicas"),
     )
+)
+
+# What a reassignment wanted stays when another one takes its place; since 4.3 that may never end.
+KEEPS_MOVING: Final = tuple(
+    Known(invariant, told, "docs/findings.md, a reassignment that is taken back")
+    for invariant, told in (
+        ("C3", " has in one reassignment both added and removed "),
+        ("C17", "; of a reassignment before it some are still added or removed"),
+    )
+)
+
+# A refused change of levels raises kraft.version all the same.
+RAISED_ALL_THE_SAME: Final = Known(
+    "C17",
+    ": it was refused, and kraft.version, which was ",
+    "docs/findings.md, a refused change of levels",
+    red=True,
 )
 
 # Before 4.3 a broker that tells of a directory makes a partition forget who may lead it.
@@ -362,6 +379,10 @@ UNTIL: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (
         CLEARS_ELIGIBLE_UNTIL,
         (*CLEARS_ELIGIBLE, *KEEPS_MOVED, *LEAVES_OUT, *SWITCHES_OFF, KEEPS_CANDIDATES),
+    ),
+    (
+        KEEPS_MOVING_UNTIL,
+        (*KEEPS_MOVING, RAISED_ALL_THE_SAME),
     ),
     (COUNTS_REMOVED_UNTIL, (COUNTS_REMOVED,)),
     (ELECTS_EMPTY_UNTIL, (ELECTS_EMPTY,)),

@@ -42,6 +42,7 @@ KEEPS_SETTINGS_UNTIL: Final = (4, 4)  # of deleted topics: all releases that wer
 CLEARS_ELIGIBLE_UNTIL: Final = (4, 4)  # docs/findings.md
 LOSES_PASSWORDS_UNTIL: Final = (4, 4)  # and tokens come back: docs/findings.md
 KEEPS_DELETED_UNTIL: Final = (4, 4)  # partitions in indexes of controllers: docs/findings.md
+KEEPS_MOVING_UNTIL: Final = (4, 4)  # what a reassignment before wanted: docs/findings.md
 COUNTS_REMOVED_UNTIL: Final = (4, 4)  # as a voter that keeps a leader: docs/findings.md
 ELECTS_EMPTY_UNTIL: Final = (4, 4)  # disks: docs/findings.md
 RAISES_KRAFT_VERSION_SINCE: Final = (4, 1)  # static voters become dynamic ones (KAFKA-16538)

@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
 from checkers.committed.reference import Reference
-from checkers.invariants.controller_answers import LAG_NS, AnswerChecks, flat
+from checkers.invariants.controller_answers import BOTH_WAYS, LAG_NS, AnswerChecks, flat
 from checkers.monitor.content import Content
 from harness.contracts.evidence import LogBatch
 from harness.verdict import Anomaly
@@ -217,6 +217,56 @@ def test_what_any_release_may_answer_is_an_answer(full: bool) -> None:
         checks.batch(batch)
     checks.feed(event(request, outcome.response, 1, end))
     assert (list(checks.settle()), checks.checked) == ([], 1)
+
+
+def move(*replicas: int) -> tuple[int, int, bytes]:
+    partition = part(45, 0, "ReassignablePartition", partition_index=0, replicas=replicas)
+    topic = part(45, 0, "ReassignableTopic", name="t", partitions=(partition,))
+    return 45, 0, asked(45, 0, topics=(topic,), timeout=WAIT)
+
+
+@pytest.mark.parametrize("wrong", [None, {"replicas": (1, 2, 3), "removing_replicas": (3,)}])
+def test_a_reassignment_that_leaves_what_the_one_before_wanted_is_told(
+    wrong: dict[str, Any] | None,
+) -> None:
+    """Broker 3 was to come, and now is not: it is added and removed (docs/findings.md)."""
+    third = register(3, END, TWO, fenced=False)
+    moved = change(replicas=(1, 3, 2), adding_replicas=(3,), removing_replicas=(2,))
+    before = [*BATCHES, [third], moved]
+    outcome, end = due(move(1, 2), before), sum(map(len, before))
+    records = list(map(decode_record, outcome.records)) if wrong is None else change(**wrong)
+    told = event(move(1, 2), outcome.response, len(records), end)
+    checks, anomalies = judged([told], *before[len(BATCHES) :], records)
+    assert checks.checked == 1
+    if wrong is None:
+        assert not anomalies
+    else:
+        (anomaly,) = anomalies
+        assert anomaly.message.endswith(f"; {BOTH_WAYS}")
+
+
+def levels(**wanted: int) -> tuple[int, int, bytes]:
+    updates = tuple(
+        part(
+            *(57, 1, "FeatureUpdateKey"),
+            feature=f"{name}.version",
+            max_version_level=level,
+            upgrade_type=1,
+        )
+        for name, level in wanted.items()
+    )
+    return 57, 1, asked(57, 1, timeout=WAIT, feature_updates=updates, validate_only=False)
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_what_a_refusal_changes_all_the_same_is_told(after: int) -> None:
+    """UpdateFeatures is all or nothing (KIP-1022), also of what is not in the metadata."""
+    request = levels(kraft=1, metadata=1000)
+    refused = due(levels(metadata=1000), BATCHES).response
+    told = event(request, refused, 0, kraft=0, kraft_after=after)
+    _, anomalies = judged([told])
+    expected = ["it was refused, and kraft.version, which was 0, is 1"] if after else []
+    assert [each.message.split(": ")[-1] for each in anomalies] == expected
 
 
 def test_a_long_run_agrees_with_itself_and_each_lie_in_it_is_told() -> None:

@@ -162,6 +162,16 @@ def test_who_is_no_replica_any_more_is_left_to_another_invariant() -> None:
     assert [each.invariant for each in found] == ["C3"]
 
 
+@pytest.mark.parametrize(("adding", "removing"), [((2,), (2,)), ((9,), ()), ((), (9,))])
+def test_a_reassignment_adds_and_removes_replicas_and_none_both(
+    adding: tuple[int, ...], removing: tuple[int, ...]
+) -> None:
+    """KIP-455: who is added is to stay, and who is removed is to go."""
+    wrong: Batch = change(adding_replicas=adding, removing_replicas=removing)
+    assert [each.invariant for each in walked(ENABLED, wrong).anomalies] == ["C3"]
+    assert not walked(ENABLED, change(adding_replicas=(1,), removing_replicas=(2,))).anomalies
+
+
 def test_without_eligible_leaders_nothing_is_promised() -> None:
     assert not broken(change(isr=(1,)), [register(1, 8, DIED)])
     assert not broken(change(isr=(1,)), [register(1, 8, DIED)], ENABLED)  # what is, is the truth

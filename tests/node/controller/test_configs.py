@@ -131,6 +131,8 @@ def test_validate_only_changes_nothing(quorum: Quorum) -> None:
             "1",
         ),
         (alter("retention.ms", SET, None), ApiError.INVALID_REQUEST, "Null value"),
+        (alter(LIST, APPEND, None), ApiError.INVALID_REQUEST, "Null value"),
+        (alter("segment.bytes", APPEND, None), ApiError.INVALID_CONFIG, "not LIST"),
         (alter("retention.ms", 9, "1"), ApiError.INVALID_REQUEST, "operation type 9"),
         (alter("retention.ms", SET, "1", resource=""), ApiError.INVALID_REQUEST, "Default topic"),
         (alter("a", SET, "1", resource="x", kind=BROKER), ApiError.INVALID_REQUEST, "integer"),

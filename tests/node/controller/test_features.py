@@ -92,6 +92,7 @@ def update(cluster: Cluster, feature: str, level: int, kind: int = 1) -> ApiErro
         (GROUP_VERSION, -1, UpgradeType.SAFE_DOWNGRADE, ApiError.INVALID_UPDATE_VERSION),
         (GROUP_VERSION, 1, 9, ApiError.INVALID_UPDATE_VERSION),
         ("no.such", 1, UpgradeType.UPGRADE, ApiError.INVALID_UPDATE_VERSION),
+        ("no.such", 0, UpgradeType.SAFE_DOWNGRADE, ApiError.INVALID_UPDATE_VERSION),
         (KRAFT_VERSION, 0, UpgradeType.UPGRADE, ApiError.NONE),
         (KRAFT_VERSION, 2, UpgradeType.UPGRADE, ApiError.INVALID_UPDATE_VERSION),
         (KRAFT_VERSION, 1, UpgradeType.SAFE_DOWNGRADE, ApiError.INVALID_UPDATE_VERSION),

@@ -47,8 +47,9 @@ class Quorum:
         seed: int = 1,
         cluster_id: str | None = None,
         partitions_per_slice: int | None = None,
+        full_targets: bool = False,
     ) -> None:
-        config = ControllerConfig()
+        config = ControllerConfig(full_targets=full_targets)
         if partitions_per_slice is not None:
             config = replace(config, partitions_per_slice=partitions_per_slice)
         self.controller = QuorumController(
@@ -109,12 +110,14 @@ class Cluster(Quorum):
         seed: int = 1,
         broker_ids: tuple[int, ...] | None = None,
         partitions_per_slice: int | None = None,
+        full_targets: bool = False,
     ) -> None:
         super().__init__(
             broker_ids=broker_ids,
             seed=seed,
             cluster_id="c",
             partitions_per_slice=partitions_per_slice,
+            full_targets=full_targets,
         )
         self.now_ms = 0
         levels = default_features()

@@ -88,6 +88,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
     private long comparedNs;
     private int claimed = -1; // the epoch in which it is active
     private long[] decided; // see ``decided()``
+    private long[] noted; // kraft.version when it was asked to change levels, and at what time
 
     SimController(SimReplica node, long seed) {
         this.node = node;
@@ -250,11 +251,27 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         }
     }
 
+    /** The level of kraft.version that it goes by, and the time. */
+    private long[] level() {
+        return new long[] {SimLevel.of(client), node.clock.nanoseconds()};
+    }
+
     @Override
     public long[] decided() {
         long[] newest = decided;
         decided = null;
         return newest;
+    }
+
+    @Override
+    public long[] raised() {
+        long[] before = noted;
+        noted = null;
+        if (before == null) {
+            return null;
+        }
+        long[] now = level();
+        return before[1] == now[1] ? new long[] {before[0], now[0]} : null; // it took no time
     }
 
     @Override
@@ -279,6 +296,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                 new ControllerRegistrationResponseData().setErrorCode(code(e)).setErrorMessage(e == null ? null : message(e)));
         }
         if (request instanceof UpdateFeaturesRequestData asked) {
+            noted = level();
             return done(key, () -> controller.updateFeatures(context(version), asked)).handle((reply, e) ->
                 e == null ? reply : new UpdateFeaturesResponseData().setErrorCode(code(e)).setErrorMessage(message(e)));
         }

@@ -26,6 +26,11 @@ interface SimMachine<T> {
         return null;
     }
 
+    /** kraft.version before and after a request to change levels that was answered at once, once; or null. */
+    default long[] raised() {
+        return null;
+    }
+
     /** Look at what an event of its queues has changed. */
     default void afterEvent() {
     }

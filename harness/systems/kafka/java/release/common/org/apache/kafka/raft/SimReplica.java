@@ -383,8 +383,12 @@ public final class SimReplica implements Replica, TraceTeller.Node {
         long[] decided = machine.decided();
         if (decided != null && key != ApiKeys.BROKER_HEARTBEAT.id) { // many, and by the controller's clock
             Base64.Encoder base64 = Base64.getEncoder();
-            event("answered").put("api", key).put("ver", version).put("off", decided[0]).put("n", decided[1])
-                .put("req", base64.encodeToString(asked)).put("res", base64.encodeToString(said)).end();
+            long[] raised = key == ApiKeys.UPDATE_FEATURES.id ? machine.raised() : null;
+            var event = event("answered").put("api", key).put("ver", version).put("off", decided[0]).put("n", decided[1]);
+            if (raised != null) {
+                event.put("kraft", raised[0]).put("kraft_after", raised[1]);
+            }
+            event.put("req", base64.encodeToString(asked)).put("res", base64.encodeToString(said)).end();
         }
     }
 

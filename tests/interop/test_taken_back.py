@@ -1,0 +1,125 @@
+"""``docs/findings.md``: a reassignment that is taken back, and a refused change of levels.
+
+A real controller and real brokers. Should a newer Apache Kafka do better, this fails, and the page
+is to be changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from kio.schema.alter_partition_reassignments.v0 import request as moves
+from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
+from kio.schema.types import BrokerId, TopicName
+from kio.schema.update_features.v1.request import FeatureUpdateKey, UpdateFeaturesRequest
+from kio.static.primitive import i8, i16, i32
+
+from harness.kafka.client import REQUEST_TIMEOUT
+from harness.kafka.features import finalized
+from harness.kafka.route import Route, deadline_s, no_error, request
+from harness.kafka.topics import create_by_hand
+from harness.systems.kafka.distribution import KafkaDist
+from harness.systems.kafka.releases import DEFAULT, KNOWN
+from node.metadata.features import KRAFT_VERSION, METADATA_VERSION
+from tests.support.live.brokers import CONTROLLER, kill, records, start, until, with_brokers
+from tests.support.live.scene import LiveScene, play
+
+pytestmark = [pytest.mark.slow, pytest.mark.long]
+FIRST_ID, OTHER, OTHER_ID = 2, "n3", 3
+LASTS_S = 15.0
+INVALID_UPDATE_VERSION = 95
+ENDLESS = KNOWN[-1]  # releases from 4.3 on
+
+
+async def move(route: Route, *replicas: int) -> None:
+    """Have partition t-0 move to these brokers."""
+    partition = moves.ReassignablePartition(
+        partition_index=i32(0), replicas=tuple(map(BrokerId, replicas))
+    )
+    topic = moves.ReassignableTopic(name=TopicName("t"), partitions=(partition,))
+    wanted = moves.AlterPartitionReassignmentsRequest(timeout=REQUEST_TIMEOUT, topics=(topic,))
+    told = no_error(await request(await route.connect(CONTROLLER), wanted))
+    assert [int(row.error_code) for row in told.responses[0].partitions] == [0]
+
+
+async def moving(route: Route) -> list[tuple[list[int], list[int]]]:
+    """List who is added to and removed from each partition that is being reassigned."""
+    wanted = ListPartitionReassignmentsRequest(timeout=REQUEST_TIMEOUT, topics=None)
+    told = no_error(await request(await route.connect(CONTROLLER), wanted))
+    return [
+        (list(map(int, row.adding_replicas)), list(map(int, row.removing_replicas)))
+        for topic in told.topics
+        for row in topic.partitions
+    ]
+
+
+def in_sync(scene: LiveScene) -> list[int]:
+    """Who is in sync in the partition by the log's last word."""
+    changes = [each["isr"] for each in records(scene, "PartitionChangeRecord")]
+    return next((list(each) for each in reversed(changes) if each is not None), [FIRST_ID])
+
+
+@pytest.mark.parametrize("release", [DEFAULT, ENDLESS])
+def test_a_reassignment_that_is_taken_back_never_ends_since_4_3(
+    kafka: KafkaDist, release: str, tmp_path: Path
+) -> None:
+    """To a broker that is down, and back by the plan that the tool keeps for a rollback."""
+    assert kafka.archive.is_file()
+
+    async def main(scene: LiveScene) -> None:
+        route = Route(scene.system.cluster(), CONTROLLER)
+        await create_by_hand(route, "t", (FIRST_ID,), deadline_s())
+        await kill(scene, OTHER, OTHER_ID)
+        await move(route, OTHER_ID)
+        assert await moving(route) == [([OTHER_ID], [FIRST_ID])]
+        await move(route, FIRST_ID)
+        if release == DEFAULT:
+            assert await moving(route) == []
+            route.close()
+            return
+        both = [([OTHER_ID], [OTHER_ID])]
+        assert await moving(route) == both
+        await start(scene, OTHER, OTHER_ID)
+        await until(lambda: sorted(in_sync(scene)) == [FIRST_ID, OTHER_ID])
+        await asyncio.sleep(LASTS_S)
+        assert await moving(route) == both
+        route.close()
+
+    play(tmp_path, main, with_brokers(release, 2), frozenset())
+
+
+async def levels(scene: LiveScene) -> Mapping[str, int]:
+    """What the controller says of finalised levels."""
+    addresses = scene.system.cluster().addresses
+    told = await finalized(addresses[CONTROLLER], scene.system.cluster().network, timeout_s=5.0)
+    assert told is not None
+    return told
+
+
+@pytest.mark.parametrize("release", [DEFAULT, KNOWN[-1]])
+def test_a_refused_change_of_levels_raises_kraft_version(
+    kafka: KafkaDist, release: str, tmp_path: Path
+) -> None:
+    """Of two levels one cannot be had; the answer says that none was changed (KIP-1022)."""
+    assert kafka.archive.is_file()
+
+    async def main(scene: LiveScene) -> None:
+        route = Route(scene.system.cluster(), CONTROLLER)
+        before = await levels(scene)
+        assert before.get(KRAFT_VERSION, 0) == 0
+        updates = tuple(
+            FeatureUpdateKey(feature=name, max_version_level=i16(level), upgrade_type=i8(1))
+            for name, level in ((KRAFT_VERSION, 1), (METADATA_VERSION, 1000))
+        )
+        wanted = UpdateFeaturesRequest(feature_updates=updates, validate_only=False)
+        told = await request(await route.connect(CONTROLLER), wanted)
+        assert int(told.error_code) == INVALID_UPDATE_VERSION
+        assert (await levels(scene))[METADATA_VERSION] == before[METADATA_VERSION]
+        await until(lambda: bool(records(scene, "KRaftVersion")))
+        assert (await levels(scene))[KRAFT_VERSION] == 1
+        route.close()
+
+    play(tmp_path, main, with_brokers(release, 2), frozenset())
