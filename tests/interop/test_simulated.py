@@ -300,6 +300,7 @@ def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -
         pytest.param("unwritable-answer", "crash", marks=pytest.mark.long),
         ("unknown-change", "crash"),
         ("no-number", "L3"),
+        ("refused-levels", "C17"),
         ("clock-back", "L4"),
         ("broker-epoch", "C1"),
         ("before-the-flush-simulated", "C11"),
@@ -345,6 +346,7 @@ def test_nobody_leads_when_eligible_leaders_are_switched_off(
 LEFT_ALONE = "a partition that nobody may lead any more", "has no leader in the end"
 LEFT_OUT = "a snapshot without who is eligible", "which are switched off"
 REMOVED = "a removed voter keeps a leader", "of whom some are voters no more"
+TAKEN_BACK = "a reassignment that is taken back", "both added and removed"
 MOVED = "who was moved away stays eligible", "members that are no replicas"
 
 
@@ -354,6 +356,7 @@ MOVED = "who was moved away stays eligible", "members that are no replicas"
         ("left-alone", *LEFT_ALONE, DEFAULT),
         ("left-alone", *LEFT_ALONE, NEWEST),
         ("moved-eligible", *MOVED, NEWEST),  # with the bytes of 4.1.2 it is another moment
+        ("taken-back", *TAKEN_BACK, NEWEST),
         ("counted-after-removal", *REMOVED, NEWEST),
         ("left-out", *LEFT_OUT, DEFAULT),
         ("left-out", *LEFT_OUT, NEWEST),
