@@ -72,6 +72,7 @@ class SystemTraits:
         known: What it is known to do wrong; counted, and no anomaly of a run.
         missing: Says in one line what its runs need and this host has not; None: nothing.
         takes: Whether a setting that a swarm draws, by its name, means anything to it.
+        ranges: Settings of its own that a swarm draws, by their names, with the values of each.
         why_not: Why a run with such options has not an ability of ``contracts.abilities`` though
             its class has; None when it has.
         settings: The settings that all its runs have unless they are given others; stored, so that
@@ -102,6 +103,7 @@ class SystemTraits:
     known: tuple[Known, ...] = ()
     missing: Callable[[], str | None] = _no_reason
     takes: Callable[[str], bool] = _takes_any
+    ranges: Mapping[str, Sequence[str]] = field(default_factory=dict)
     why_not: Callable[[type, RunSpec], str | None] = _no_reason
     settings: Mapping[str, str] = field(default_factory=dict)
     reads: Reads = LINEARIZABLE

@@ -88,6 +88,8 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
         drawn |= _unusual(seed)
     settings = _settings(seeds.rng(seed, "swarm", "settings"))
     settings = {name: value for name, value in settings.items() if traits.takes(name)}
+    for name, values in traits.ranges.items():
+        settings[name] = seeds.rng(seed, "swarm", "settings", name).choice(values)
     settings |= given.pop("settings", {})
     spec = {**drawn, **given}
     if spec["workload"] in traits.observed and "observers" not in given:

@@ -25,7 +25,6 @@ from harness.systems.kafka.distribution import (
     KafkaMissingError,
     fetch_classes,
 )
-from harness.systems.kafka.plugin import check_settings
 from harness.systems.kafka.releases import (
     DEFAULT,
     KNOWN,
@@ -35,6 +34,7 @@ from harness.systems.kafka.releases import (
     Release,
     line_of,
 )
+from harness.systems.kafka.settings import check_settings
 from harness.systems.kafka.simulated.registers import SNAPSHOT_BYTES
 from harness.systems.nodes.levels import METADATA_SETTING
 

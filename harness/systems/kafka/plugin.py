@@ -8,7 +8,6 @@ tells what our own nodes tell.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,7 +23,7 @@ from harness.contracts.environment import Environment
 from harness.contracts.hosts import AsksJvms, BringsJava, MountsDisks
 from harness.contracts.traits import BY_NODE, SystemTraits
 from harness.envs.sim.hosts import Sim
-from harness.errors import EnvError, NodeStartError, UsageError
+from harness.errors import EnvError, NodeStartError
 from harness.kafka import marks
 from harness.kafka.broker import Cast
 from harness.kafka.client import KafkaClient
@@ -35,15 +34,12 @@ from harness.spec import SIM, RunSpec
 from harness.store.folder import RunDir
 from harness.systems.kafka import agent, bugs
 from harness.systems.kafka import distribution as kafka_dist
-from harness.systems.kafka.brought import IMAGE, check_image, program_of
+from harness.systems.kafka.brought import IMAGE, program_of
 from harness.systems.kafka.builds import Build, fetch_builds, said_release
 from harness.systems.kafka.distribution import BROKER_HEAP_MB, CONTROLLER_HEAP_MB, SERVER
 from harness.systems.kafka.known import KNOWN, known_of
 from harness.systems.kafka.mixed import (
     OF_MIXTURES,
-    SYSTEM,
-    check_mixture,
-    is_of_mixture,
     nodes_of_ours,
     own_settings,
 )
@@ -51,17 +47,21 @@ from harness.systems.kafka.releases import (
     DESCRIBES_SINCE,
     DYNAMIC_SINCE,
     JOIN,
-    LIVE_SINCE,
     RAISES_KRAFT_VERSION_SINCE,
     UPGRADE,
     VERSION,
     WHOLE_SINCE,
     all_releases,
-    check_joining,
-    is_of_releases,
     line_of,
     release_of,
     releases_of,
+)
+from harness.systems.kafka.settings import (
+    OURS,
+    PERIODS,
+    check_processes,
+    check_simulated,
+    is_kafkas,
 )
 from harness.systems.kafka.simulated import folders
 from harness.systems.kafka.simulated.jvm import missing
@@ -75,23 +75,18 @@ from harness.systems.kafka.simulated.sites import (
     OF_MIXED_QUORUMS,
     OF_RAFT_ALONE,
     OF_VIEWS,
-    highest_level,
     kafka_site,
     known_levels,
     latest_level,
     metadata_version,
 )
 from harness.systems.kraft.sites import Site
-from harness.systems.nodes.levels import METADATA_SETTING
 from harness.systems.nodes.processes import (
-    BOOTSTRAP_SETTING,
-    DYNAMIC,
     FSYNC_SETTING,
     POLL_S,
     QUORUM_SETTING,
     KraftNodes,
     Node,
-    check_quorum,
 )
 from harness.systems.nodes.processes import why_not as why_no_members
 from node.config import NodeConfig
@@ -104,34 +99,7 @@ from node.metadata.features import (
     level_name,
 )
 
-OURS: Final = "krucible."  # what settings of our own node begin with
 LOGS: Final = ".log"  # what names of their files end with
-OF_AGENT: Final = frozenset({agent.SETTING, agent.WITHOUT, agent.FORCE})
-OWN: Final = OF_AGENT | {
-    QUORUM_SETTING,
-    BOOTSTRAP_SETTING,
-    FSYNC_SETTING,
-    IMAGE,
-    METADATA_SETTING,
-    folders.LOG,
-}
-OWN_SETTINGS: Final = frozenset(
-    {
-        "node.id",
-        "broker.id",
-        "process.roles",
-        "controller.quorum.voters",
-        "controller.quorum.bootstrap.servers",
-        "controller.listener.names",
-        "listeners",
-        "advertised.listeners",
-        "listener.security.protocol.map",
-        "inter.broker.listener.name",
-        "log.dir",
-        "log.dirs",
-        "metadata.log.dir",
-    }
-)
 OF_JVMS_S: Final = 1.5  # to connect to one: the first answers of a JVM on a busy host are slow
 LISTENERS: Final[Mapping[str, str]] = {
     "controller.listener.names": "CONTROLLER",
@@ -157,68 +125,8 @@ SMALL: Final[Mapping[str, str]] = {
 OF_TOPICS: Final = OF_VIEWS | OF_RAFT_ALONE
 HEARTBEAT_SETTING: Final = "broker.heartbeat.interval.ms"
 HEARTBEAT_MS: Final = 2000  # Kafka's own default
-_NAME: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)+")
 _CONFIG = "server.properties"
 _OUTPUT = Path("/dev/stdout")  # the environment appends it to the node's log
-
-
-def check_settings(settings: Mapping[str, str]) -> None:
-    """Raise UsageError for settings that are the harness's; the others are Kafka's to judge."""
-    check_quorum(settings, highest_level(settings))
-    check_mixture(settings)
-    check_image(settings)
-    for release in all_releases(settings):
-        if settings.get(QUORUM_SETTING) == DYNAMIC and release.line < DYNAMIC_SINCE:
-            raise UsageError(
-                f"--set {QUORUM_SETTING}={DYNAMIC}: Apache Kafka {release} has no {DYNAMIC} quorums"
-            )
-        if nodes_of_ours(settings) and release.line < DYNAMIC_SINCE:
-            raise UsageError(f"--set {SYSTEM}.NODE: want Apache Kafka 3.9 or newer, not {release}")
-    if settings.get(JOIN) == "true":
-        check_joining(settings)
-    for key in settings:
-        if is_of_releases(key) or is_of_mixture(key):
-            continue
-        if key in OWN_SETTINGS:
-            raise UsageError(f"--set {key}: the harness sets it for each node; leave it out")
-        if key in (FSYNC_SETTING, agent.SETTING) and settings[key] not in ("true", "false"):
-            raise UsageError(f"--set {key}={settings[key]}: want true or false")
-        if key == agent.FORCE and settings[key] not in agent.WRONGS:
-            raise UsageError(f"--set {key}={settings[key]}: want one of {', '.join(agent.WRONGS)}")
-        if key.startswith(OURS) and key not in OWN:
-            raise UsageError(f"--set {key}: Apache Kafka has no such setting")
-        if not _NAME.fullmatch(key):
-            raise UsageError(f"--set {key}: want a setting of Apache Kafka's, as in a.setting")
-
-
-def check_processes(settings: Mapping[str, str]) -> None:
-    """Raise UsageError for settings that processes cannot have."""
-    check_settings(settings)
-    if nodes_of_ours(settings):
-        raise UsageError(f"--set {SYSTEM}.NODE: only `krucible sim` takes it; leave it out")
-    if folders.LOG in settings:
-        raise UsageError(f"--set {folders.LOG}: only `krucible sim` takes it; leave it out")
-    for release in all_releases(settings):
-        if release.line < LIVE_SINCE:
-            raise UsageError(
-                f"--kafka-version {release}: only for `krucible sim`; processes need 3.9 or newer"
-            )
-        release.check_server()
-    if IMAGE in settings and len(all_releases(settings)) > 1:
-        raise UsageError(f"--set {IMAGE}: an image has one release, and the run has several")
-
-
-def check_simulated(settings: Mapping[str, str]) -> None:
-    """Raise UsageError for settings that simulated nodes cannot have."""
-    folders.check_log(settings)
-    check_settings(settings)
-    if IMAGE in settings:
-        raise UsageError(f"--set {IMAGE}: only processes run in images; leave it out")
-
-
-def is_kafkas(name: str) -> bool:
-    """Tell whether a drawn setting is one of Kafka's own, or says how its quorum is made."""
-    return not name.startswith(OURS) or name == QUORUM_SETTING
 
 
 def _versions(settings: Mapping[str, str]) -> Mapping[str, str]:
@@ -277,6 +185,7 @@ SIMULATED: Final = SystemTraits(
     check_settings=check_simulated,
     known=KNOWN,
     takes=is_kafkas,
+    ranges=PERIODS,
     why_not=why_not,
 )
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import pytest
 
 from checkers.invariants.commits import FOUND
+from checkers.invariants.controller_answers import BOTH_WAYS as KEEPS_MOVING
+from checkers.invariants.controller_answers import SWITCHED_OFF as SWITCHES_OFF
 from checkers.invariants.disks import EMPTY
 from checkers.invariants.eligible import KEPT, SWITCHED_OFF
 from checkers.invariants.images import BY_ELIGIBLE, BY_ORPHANS, BY_PASSWORDS
 from checkers.invariants.leading import ALONE, NONE_OF_ITS_OWN
-from checkers.invariants.metadata_log import BEHIND, SAME_INCARNATION
+from checkers.invariants.metadata_log import BEHIND, BOTH_WAYS, SAME_INCARNATION
 from harness.systems.kafka.known import known_of
 from harness.systems.kafka.releases import Release
 from harness.verdict import Anomaly
-from node.metadata.features import ELR_VERSION
 
-OFF = "feature_updates[0].max_version_level=0"
+REFUSED = "it was refused"
 
 BY_ELR = ", the same but for eligible leaders, which were switched off,"
 OF_TOPIC = "settings of ConfigResource(type=TOPIC, name='t0')"
@@ -195,7 +196,10 @@ def test_the_first_releases_begin_to_lead_early_and_lead_on(
         ),
         ("C17", "error_code is 3, where 4 is due", "4.3.1", False, False),
         ("crash", "registerBroker: event failed with NumberFormatException", "4.4.0", True, True),
-        ("C17", f"feature={ELR_VERSION}, {OFF}, error_code is 0, where 95", "4.3.1", True, False),
+        ("C17", f"error_code is 0, where 95 is due; {SWITCHES_OFF}", "4.3.1", True, False),
+        ("C17", f"[0].leader is -2, where 2 is due; {KEEPS_MOVING}", "4.4.0", True, False),
+        ("C3", f"partition t-0 after offset 7 has {BOTH_WAYS} [3]: ...", "4.4.0", True, False),
+        ("C17", f"...: {REFUSED}, and kraft.version, which was 0, is 1", "4.4.0", True, True),
         ("C16", "has in memory at offset 9 brokersToElrs of 2 has t-0", "4.3.1", True, False),
         ("C16", "has in memory at offset 9 brokersToIsrs of 2 has t-0", "4.3.1", False, False),
         ("C16", f"at offset 9 {OF_TOPIC} is {{a=1}}, not null", "4.3.1", True, True),

@@ -12,7 +12,6 @@ from harness.errors import UsageError
 from harness.registry import nemeses, systems
 from harness.sessions.swarm import draw
 from harness.spec import SIM, RunSpec
-from harness.systems.kafka.plugin import check_processes, check_settings
 from harness.systems.kafka.releases import (
     DEFAULT,
     HOME,
@@ -24,6 +23,7 @@ from harness.systems.kafka.releases import (
     release_of,
     releases_of,
 )
+from harness.systems.kafka.settings import check_processes, check_settings
 from harness.systems.nodes.levels import METADATA_SETTING
 from harness.systems.nodes.processes import DYNAMIC, QUORUM_SETTING
 from harness.verdict import Anomaly

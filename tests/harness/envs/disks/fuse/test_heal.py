@@ -27,7 +27,8 @@ from harness.processes.procfs import environment_of, processes
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from harness.store.folder import RunDir
-from harness.systems.kafka.plugin import Kafka, check_settings
+from harness.systems.kafka.plugin import Kafka
+from harness.systems.kafka.settings import check_settings
 from tests.support.places import ROOT
 
 REASON = fuse_mount.cannot_mount()

@@ -147,7 +147,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         Map<String, Object> fixed = new HashMap<>(settings);
         fixed.putIfAbsent("min.insync.replicas", 1);
         try {
-            controller = security.configured(new QuorumController.Builder(node.id, node.clusterId))
+            controller = security.configured(periods(new QuorumController.Builder(node.id, node.clusterId)))
                 .setTime(node.clock)
                 .setThreadNamePrefix("quorum-controller-" + node.id + "-")
                 .setConfigSchema(kafka.server.KafkaRaftServer.configSchema())
@@ -169,6 +169,15 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         }
         SimSecurity.keepTime(controller, node.clock);
         memory = new SimMemory(controller);
+    }
+
+    /** How often it looks for partitions that could have a better leader, or one at all: ControllerServer's defaults. */
+    private QuorumController.Builder periods(QuorumController.Builder builder) {
+        boolean balances = Boolean.parseBoolean(settings.getOrDefault("auto.leader.rebalance.enable", "true"));
+        long seconds = number("leader.imbalance.check.interval.seconds", 300);
+        builder.setLeaderImbalanceCheckIntervalNs(
+            balances ? OptionalLong.of(TimeUnit.SECONDS.toNanos(seconds)) : OptionalLong.empty());
+        return SimPeriods.unclean(builder, number("unclean.leader.election.interval.ms", 300_000));
     }
 
     /** What kafka-storage would have formatted the cluster with. */

@@ -1,0 +1,124 @@
+"""Which settings runs of Apache Kafka may have, and which a swarm draws for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from harness.errors import UsageError
+from harness.systems.kafka import agent
+from harness.systems.kafka.brought import IMAGE, check_image
+from harness.systems.kafka.mixed import SYSTEM, check_mixture, is_of_mixture, nodes_of_ours
+from harness.systems.kafka.releases import (
+    DYNAMIC_SINCE,
+    JOIN,
+    LIVE_SINCE,
+    all_releases,
+    check_joining,
+    is_of_releases,
+)
+from harness.systems.kafka.simulated import folders
+from harness.systems.kafka.simulated.sites import highest_level
+from harness.systems.nodes.levels import METADATA_SETTING
+from harness.systems.nodes.processes import (
+    BOOTSTRAP_SETTING,
+    DYNAMIC,
+    FSYNC_SETTING,
+    QUORUM_SETTING,
+    check_quorum,
+)
+
+OURS: Final = "krucible."  # what settings of our own node begin with
+OF_AGENT: Final = frozenset({agent.SETTING, agent.WITHOUT, agent.FORCE})
+OWN: Final = OF_AGENT | {
+    QUORUM_SETTING,
+    BOOTSTRAP_SETTING,
+    FSYNC_SETTING,
+    IMAGE,
+    METADATA_SETTING,
+    folders.LOG,
+}
+OWN_SETTINGS: Final = frozenset(
+    {
+        "node.id",
+        "broker.id",
+        "process.roles",
+        "controller.quorum.voters",
+        "controller.quorum.bootstrap.servers",
+        "controller.listener.names",
+        "listeners",
+        "advertised.listeners",
+        "listener.security.protocol.map",
+        "inter.broker.listener.name",
+        "log.dir",
+        "log.dirs",
+        "metadata.log.dir",
+    }
+)
+# How often controllers look for partitions that could have a better leader, or one at all. Kafka's
+# defaults, five minutes, come first: no seed is that long.
+PERIODS: Final[Mapping[str, Sequence[str]]] = {
+    "leader.imbalance.check.interval.seconds": ("300", "1", "5"),
+    "unclean.leader.election.interval.ms": ("300000", "500", "3000"),
+}
+_NAME: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)+")
+
+
+def check_settings(settings: Mapping[str, str]) -> None:
+    """Raise UsageError for settings that are the harness's; the others are Kafka's to judge."""
+    check_quorum(settings, highest_level(settings))
+    check_mixture(settings)
+    check_image(settings)
+    for release in all_releases(settings):
+        if settings.get(QUORUM_SETTING) == DYNAMIC and release.line < DYNAMIC_SINCE:
+            raise UsageError(
+                f"--set {QUORUM_SETTING}={DYNAMIC}: Apache Kafka {release} has no {DYNAMIC} quorums"
+            )
+        if nodes_of_ours(settings) and release.line < DYNAMIC_SINCE:
+            raise UsageError(f"--set {SYSTEM}.NODE: want Apache Kafka 3.9 or newer, not {release}")
+    if settings.get(JOIN) == "true":
+        check_joining(settings)
+    for key in settings:
+        if is_of_releases(key) or is_of_mixture(key):
+            continue
+        if key in OWN_SETTINGS:
+            raise UsageError(f"--set {key}: the harness sets it for each node; leave it out")
+        if key in (FSYNC_SETTING, agent.SETTING) and settings[key] not in ("true", "false"):
+            raise UsageError(f"--set {key}={settings[key]}: want true or false")
+        if key == agent.FORCE and settings[key] not in agent.WRONGS:
+            raise UsageError(f"--set {key}={settings[key]}: want one of {', '.join(agent.WRONGS)}")
+        if key.startswith(OURS) and key not in OWN:
+            raise UsageError(f"--set {key}: Apache Kafka has no such setting")
+        if not _NAME.fullmatch(key):
+            raise UsageError(f"--set {key}: want a setting of Apache Kafka's, as in a.setting")
+
+
+def check_processes(settings: Mapping[str, str]) -> None:
+    """Raise UsageError for settings that processes cannot have."""
+    check_settings(settings)
+    if nodes_of_ours(settings):
+        raise UsageError(f"--set {SYSTEM}.NODE: only `krucible sim` takes it; leave it out")
+    if folders.LOG in settings:
+        raise UsageError(f"--set {folders.LOG}: only `krucible sim` takes it; leave it out")
+    for release in all_releases(settings):
+        if release.line < LIVE_SINCE:
+            raise UsageError(
+                f"--kafka-version {release}: only for `krucible sim`; processes need 3.9 or newer"
+            )
+        release.check_server()
+    if IMAGE in settings and len(all_releases(settings)) > 1:
+        raise UsageError(f"--set {IMAGE}: an image has one release, and the run has several")
+
+
+def check_simulated(settings: Mapping[str, str]) -> None:
+    """Raise UsageError for settings that simulated nodes cannot have."""
+    folders.check_log(settings)
+    check_settings(settings)
+    if IMAGE in settings:
+        raise UsageError(f"--set {IMAGE}: only processes run in images; leave it out")
+
+
+def is_kafkas(name: str) -> bool:
+    """Tell whether a drawn setting is one of Kafka's own, or says how its quorum is made."""
+    return not name.startswith(OURS) or name == QUORUM_SETTING
