@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from checkers.committed.fold import Folded, MakeFold, MetadataFold, Record, digest_of
+from checkers.committed.fold import Folded, MakeFold, MetadataFold, Record, digest_of, settings_in
 from checkers.committed.orphans import without_orphans
 from checkers.invariants.applying import AtomicBatches
 from checkers.invariants.controller_answers import C17
@@ -88,11 +88,12 @@ def _snapshots(run: RunData, images: ImageChecks, make_fold: MakeFold) -> Iterat
                     bare = _rest(snapshot, records, make_fold)
                     records = [each for each in snapshot.records if each["type"] != CREDENTIAL]
                     without = _rest(snapshot, records, make_fold)
+                    settings = settings_in(snapshot, make_fold)
                 except (RecordError, ImageError) as error:
                     where = f"the snapshot of {node} at offset {snapshot.end}"
                     yield Anomaly("C8", f"{where} is no state: {error}")
                     continue
-                seen = Snapshot(snapshot.end, digest, {}, orphans, bare, without)
+                seen = Snapshot(snapshot.end, digest, {}, orphans, bare, without, settings)
                 yield from images.judge_snapshot(node, seen)
 
 

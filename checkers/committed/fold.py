@@ -41,6 +41,10 @@ class Fold(Protocol):
         """The fingerprint without SCRAM credentials; None: there are none."""
         ...
 
+    def topic_settings(self) -> Mapping[str, str]:
+        """The parts of the fingerprint that settings of topics are, by their names."""
+        ...
+
     def load(self, records: Sequence[Record], end: int) -> None:
         """Begin with the records of a snapshot of all below ``end``; raises as ``apply``."""
         ...
@@ -83,6 +87,10 @@ class MetadataFold:
         """That of the image without SCRAM credentials, if it has some."""
         return self._image.digest_without_passwords() if self._image.scram else None
 
+    def topic_settings(self) -> Mapping[str, str]:
+        """Those of the image."""
+        return self._image.topic_settings()
+
     def load(self, records: Sequence[Record], end: int) -> None:
         """Decode the records into a new image."""
         decoded = [from_json({"version": 0, **record}) for record in records]
@@ -104,12 +112,14 @@ class Folded:
 
     Where a transaction begins the state stands until it ends: that offset has a digest too.
     ``bare`` has those without eligible leaders, where there are some and they are switched off;
-    ``open`` has those without SCRAM credentials, where there are some.
+    ``open`` has those without SCRAM credentials, where there are some. ``settings`` has the parts
+    of them that are settings of topics, by their names.
     """
 
     digests: dict[int, str] = field(default_factory=dict)
     bare: dict[int, str] = field(default_factory=dict)
     open: dict[int, str] = field(default_factory=dict)
+    settings: dict[int, Mapping[str, str]] = field(default_factory=dict)
     begin: int = 0  # what lies below is in the snapshot that the fold began with
     end: int = 0
     unreadable: str | None = None  # the fold could not read a record
@@ -154,6 +164,8 @@ class Folding:
             folded.bare[folded.end] = bare
         if (without := self._image.open_digest()) is not None:
             folded.open[folded.end] = without
+        if settings := self._image.topic_settings():
+            folded.settings[folded.end] = settings
 
 
 def fold(known: Reference, below: int, make: MakeFold = MetadataFold) -> Folded:
@@ -169,6 +181,13 @@ def digest_of(snapshot: LogSnapshot, make: MakeFold = MetadataFold) -> str:
     image = make()
     image.load(snapshot.records, snapshot.end)
     return image.digest
+
+
+def settings_in(snapshot: LogSnapshot, make: MakeFold = MetadataFold) -> Mapping[str, str]:
+    """The parts of that digest that are settings of topics; raises RecordError, ImageError."""
+    image = make()
+    image.load(snapshot.records, snapshot.end)
+    return image.topic_settings()
 
 
 def _load(snapshot: LogSnapshot, image: Fold, folded: Folded) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,9 +11,11 @@ from checkers.committed.orphans import Deletions
 from checkers.replay.trace import Event, label
 from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
+from node.metadata.image import digest_less
 
 NAME = "C8"
 BY_ORPHANS = ", the same but for settings of deleted topics: "  # in an anomaly's message
+BY_HEIRS = ", the same but for settings that new topics have of deleted ones: "  # likewise
 BY_ELIGIBLE = ", the same but for eligible leaders, which are switched off"  # likewise
 BY_PASSWORDS = ", the same but for passwords"  # likewise
 C8 = Meaning(
@@ -52,7 +54,8 @@ class Snapshot:
     """The state that a node says it has at an offset (exclusive).
 
     ``orphans`` are names of topics that it has not, though it has settings of them; ``bare`` is the
-    digest of all but these settings, and ``open`` that of all but passwords.
+    digest of all but these settings, and ``open`` that of all but passwords. ``settings`` are the
+    parts of the digest that settings of topics are, by the topics' names.
     """
 
     offset: int
@@ -61,6 +64,7 @@ class Snapshot:
     orphans: tuple[str, ...] = ()
     bare: str | None = None
     open: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 def snapshot_in(event: Event) -> Snapshot | None:
@@ -70,7 +74,8 @@ def snapshot_in(event: Event) -> Snapshot | None:
     if kind not in ("apply", "image") or not isinstance(digest, str):
         return None
     orphans, bare, without = event.get("orphans", ()), event.get("bare"), event.get("open")
-    return Snapshot(event["off"], digest, event, tuple(orphans), bare, without)
+    settings = event.get("settings", {})
+    return Snapshot(event["off"], digest, event, tuple(orphans), bare, without, settings)
 
 
 @dataclass(slots=True)
@@ -141,14 +146,14 @@ class ImageChecks:
         other = f"the committed log folds to {expected}"
         if expected is None and first is not None:
             expected, other = first.digest, f"n{first.event['node']} had {first.digest}"
-        if digest != expected:
+        if expected is not None and digest != expected:
             lost = self._told(seen, expected)
             yield Anomaly(
                 NAME,
                 f"the snapshot of {node} at offset {end} holds state {digest}, but {other}{lost}",
             )
 
-    def _told(self, seen: Snapshot, expected: str | None) -> str:
+    def _told(self, seen: Snapshot, expected: str) -> str:
         """Say what alone differs, if it is settings of deleted topics, or eligible leaders, ..."""
         offset, orphans = seen.offset, seen.orphans
         if seen.digest == self.folded.bare.get(offset):
@@ -157,6 +162,15 @@ class ImageChecks:
             return BY_PASSWORDS
         if orphans and seen.bare == expected and self.deletions.had_all(orphans, offset):
             return f"{BY_ORPHANS}{', '.join(orphans)}"
+        due = self.folded.settings.get(offset, {})
+        heirs = [
+            name
+            for name, part in seen.settings.items()
+            if part != due.get(name) and self.deletions.had_all((name,), offset)
+        ]
+        rest = digest_less(seen.bare or seen.digest, [seen.settings[name] for name in heirs])
+        if heirs and rest == digest_less(expected, [due[name] for name in heirs if name in due]):
+            return f"{BY_HEIRS}{', '.join(heirs)}"
         return ""
 
     def _differs(

@@ -10,7 +10,7 @@ Source: Kafka's MetadataImage and MetadataDelta; KIP-631.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Protocol
 from uuid import UUID
@@ -118,6 +118,14 @@ class MetadataImage:
         for key, value in self.scram.items():
             total -= _hash(("scram", key, value))
         return f"{total % _MODULUS:016x}"
+
+    def topic_settings(self) -> dict[str, str]:
+        """The part of the digest that the settings of each topic are, by its name. O(those)."""
+        return {
+            owner[1]: _hex(sum(_hash(("configs", owner, *each)) for each in settings.items()))
+            for owner, settings in sorted(self.configs.items())
+            if owner[0] == TOPIC
+        }
 
     @property
     def metadata_version(self) -> int:
@@ -351,6 +359,15 @@ class MetadataImage:
 
     def _subtract(self, *entry: object) -> None:
         self._sum = (self._sum - _hash(entry)) % _MODULUS
+
+
+def digest_less(digest: str, parts: Iterable[str]) -> str:
+    """Give the digest of a state without some of its parts, see ``topic_settings``."""
+    return _hex(int(digest, 16) - sum(int(part, 16) for part in parts))
+
+
+def _hex(number: int) -> str:
+    return f"{number % _MODULUS:016x}"
 
 
 _TABLES = (

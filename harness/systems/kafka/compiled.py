@@ -48,10 +48,10 @@ def classes(dist: KafkaDist) -> Classes:
     kept = tuple(jar for jar in jars if not jar.name.startswith(_NOT_OURS))
     common = {path.relative_to(SEAM): path.read_text("utf-8") for path in SEAM.rglob("*.java")}
     of_all = dist.home.parent / f"kafka-seam-java{java_version(dist.java)}"
-    seam = _compiled(dist, of_all, common, ())
+    seam = compiled(dist, of_all, common, ())
     roots = (RELEASE, CONTROLLER) if dist.release.line >= WHOLE_SINCE else (RELEASE,)
     sources = sources_of(dist.release.version, TOLD, *roots)
-    own = _compiled(dist, dist.home.with_name(f"{dist.home.name}-sim"), sources, (seam, *kept))
+    own = compiled(dist, dist.home.with_name(f"{dist.home.name}-sim"), sources, (seam, *kept))
     return Classes(seam, own, kept)
 
 
@@ -62,14 +62,23 @@ def agent_classes(dist: KafkaDist, *others: Path) -> Path:
     """
     sources = sources_of(dist.release.version, TOLD, AGENT)
     jars = sorted(dist.jars.glob("*.jar"))
-    return _compiled(
-        dist, dist.home.with_name(f"{dist.home.name}-agent"), sources, (*others, *jars)
-    )
+    return compiled(dist, dist.home.with_name(f"{dist.home.name}-agent"), sources, (*others, *jars))
 
 
-def _compiled(
+def compiled(
     dist: KafkaDist, stem: Path, sources: Mapping[Path, str], against: Sequence[Path]
 ) -> Path:
+    """Compile Java files into the cache, or find them there: ``stem`` and a hash of all.
+
+    Args:
+        dist: The Kafka whose Java runs the compiler, where there is no javac.
+        stem: The folder, but for the hash.
+        sources: The files, by their places in a tree of packages.
+        against: The jars and folders of what they use.
+
+    Raises:
+        KafkaMissingError: It cannot be compiled; with what the compiler says.
+    """
     digest = hashlib.sha256("\n".join(map(str, against)).encode())
     for place in sorted(sources):
         digest.update(sources[place].encode())

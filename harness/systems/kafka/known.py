@@ -158,10 +158,12 @@ RENUMBERS: Final = Known(
 
 # A topic's settings stay with whoever reads its creation and its deletion at once. A release that
 # nobody has looked at is not known to do so.
-KEEPS_SETTINGS: Final = Known(
-    "C8",
-    ", the same but for settings of deleted topics: ",
-    "docs/findings.md, a deleted topic's settings",
+KEEPS_SETTINGS: Final = tuple(
+    Known("C8", f", the same but for {told}: ", "docs/findings.md, a deleted topic's settings")
+    for told in (
+        "settings of deleted topics",
+        "settings that new topics have of deleted ones",
+    )
 )
 # And so does a controller that loads them from the snapshot of one that did.
 LOADS_SETTINGS: Final = Known(
@@ -375,7 +377,7 @@ SINCE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (VOTES_KEPT_SINCE, (STANDS_AGAIN,)),
 )
 UNTIL: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
-    (KEEPS_SETTINGS_UNTIL, (KEEPS_SETTINGS, LOADS_SETTINGS)),
+    (KEEPS_SETTINGS_UNTIL, (*KEEPS_SETTINGS, LOADS_SETTINGS)),
     (
         CLEARS_ELIGIBLE_UNTIL,
         (*CLEARS_ELIGIBLE, *KEEPS_MOVED, *LEAVES_OUT, *SWITCHES_OFF, KEEPS_CANDIDATES),

@@ -11,10 +11,17 @@ import pytest
 from checkers.committed.fold import Folding, MetadataFold, digest_of
 from checkers.committed.orphans import without_orphans
 from checkers.committed.reference import Reference
-from checkers.invariants.images import BY_ELIGIBLE, BY_ORPHANS, BY_PASSWORDS, ImageChecks, Snapshot
+from checkers.invariants.images import (
+    BY_ELIGIBLE,
+    BY_HEIRS,
+    BY_ORPHANS,
+    BY_PASSWORDS,
+    ImageChecks,
+    Snapshot,
+)
 from checkers.monitor.content import Content
 from harness.contracts.evidence import LogBatch, LogSnapshot
-from harness.systems.kafka.known import KEEPS_SETTINGS
+from harness.systems.kafka.known import KEEPS_SETTINGS as KEPT_SETTINGS
 from harness.verdict import Anomaly
 from node.metadata.features import ELR_VERSION
 from node.metadata.records import to_json
@@ -53,7 +60,16 @@ def image(records: Sequence[Record], off: int = len(LOG), inc: int = 5) -> Event
     rest, orphans = without_orphans(records)
     event = {"t": "image", "node": 4, "inc": inc, "seq": 9, "ts": 3, "off": off, "kind": "full"}
     event["digest"] = digest_of(snapshot(records))
+    event |= settings_of(rest)
     return {**event, "orphans": orphans, "bare": digest_of(snapshot(rest))} if orphans else event
+
+
+def settings_of(records: Sequence[Record]) -> dict[str, Any]:
+    """Give what the event says of settings of topics."""
+    fold = MetadataFold()
+    fold.load(records, len(LOG) + 1)
+    settings = fold.topic_settings()
+    return {"settings": settings} if settings else {}
 
 
 def snapshot(records: Sequence[Record], end: int = len(LOG)) -> LogSnapshot:
@@ -70,6 +86,38 @@ def judged(*events: Event, known: Reference | None = None) -> list[Anomaly]:
     return [anomaly for anomaly in content.anomalies if anomaly.invariant == "C8"]
 
 
+def is_kept(anomaly: Anomaly) -> bool:
+    """Tell whether an anomaly is the finding of deleted topics' settings."""
+    return any(each.covers(anomaly) for each in KEPT_SETTINGS)
+
+
+HEIR = topic_record(GONE, str(UUID(int=3)))  # a new topic of a deleted one's name
+
+
+@pytest.mark.parametrize(
+    ("records", "known"),
+    [
+        ([*ALL, HEIR, ORPHAN], True),
+        ([*LESS, HEIR, ORPHAN], False),  # the other topic's setting is gone: it was never deleted
+        ([*ALL, ORPHAN], False),  # nor is the new topic there
+    ],
+)
+def test_settings_that_a_new_topic_has_of_a_deleted_one_are_known(
+    records: Sequence[Record], known: bool
+) -> None:
+    content = Content()
+    for batch in [
+        *committed(),
+        LogBatch(len(LOG), len(LOG), 1, 0, False, ({"offset": 6, **HEIR},)),
+    ]:
+        content.batch(batch)
+    content.event(image(records, off=len(LOG) + 1))
+    content.finish()
+    (found,) = [each for each in content.anomalies if each.invariant == "C8"]
+    assert found.message.endswith(f"{BY_HEIRS}{GONE}") is known
+    assert is_kept(found) is known
+
+
 def test_an_image_with_all_that_was_committed_is_right() -> None:
     assert judged(image(ALL)) == []
 
@@ -77,7 +125,7 @@ def test_an_image_with_all_that_was_committed_is_right() -> None:
 def test_settings_of_a_deleted_topic_are_the_known_difference() -> None:
     (found,) = judged(image([*ALL, ORPHAN]))
     assert found.message.endswith(f"{BY_ORPHANS}{GONE}")
-    assert KEEPS_SETTINGS.covers(found)
+    assert is_kept(found)
 
 
 @pytest.mark.parametrize(
@@ -93,33 +141,33 @@ def test_settings_of_a_deleted_topic_are_the_known_difference() -> None:
 def test_any_other_difference_is_not_known(records: Sequence[Record]) -> None:
     (found,) = judged(image(records))
     assert found.invariant == "C8"
-    assert not KEEPS_SETTINGS.covers(found)
+    assert not is_kept(found)
 
 
 def test_before_its_deletion_no_setting_of_a_topic_is_an_orphan() -> None:
     early = [*ALL[:1], register_record("kept", 1)]
     assert judged(image([*early, LOG[2], ORPHAN], off=4)) == []
     (found,) = judged(image([*early, ORPHAN], off=4))
-    assert not KEEPS_SETTINGS.covers(found)
+    assert not is_kept(found)
 
 
 def test_the_known_difference_hides_no_other_of_the_same_process() -> None:
     known, other = judged(image([*ALL, ORPHAN]), image([*ALL, ORPHAN]), image(LESS))
-    assert KEEPS_SETTINGS.covers(known)
-    assert not KEEPS_SETTINGS.covers(other)
+    assert is_kept(known)
+    assert not is_kept(other)
 
 
 def test_what_no_log_tells_any_more_is_not_known() -> None:
     begins = Reference(committed(5), snapshot([*ALL[:1], register_record("kept", 1)], 5))
     (found,) = judged(image([*ALL, ORPHAN]), known=begins)
-    assert not KEEPS_SETTINGS.covers(found)
+    assert not is_kept(found)
 
 
 def test_a_topic_of_the_first_snapshot_may_be_deleted_later() -> None:
     before = [*ALL[:1], register_record("kept", 1), LOG[2], ORPHAN]
     begins = Reference(committed(4), snapshot(before, 4))
     (found,) = judged(image([*ALL, ORPHAN]), known=begins)
-    assert KEEPS_SETTINGS.covers(found)
+    assert is_kept(found)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +184,7 @@ def test_a_snapshot_is_told_apart_likewise(records: Sequence[Record], known: boo
     seen = Snapshot(len(LOG), digest_of(file), {}, orphans, bare)
     (found,) = content.images.judge_snapshot("n4", seen)
     assert found.message.startswith("the snapshot of n4 at offset 6 holds state ")
-    assert KEEPS_SETTINGS.covers(found) is known
+    assert is_kept(found) is known
 
 
 ELIGIBLE: Sequence[Record] = (

@@ -83,6 +83,9 @@ class RecordsFold:
     def bare_digest(self) -> str | None:
         return None
 
+    def topic_settings(self) -> Mapping[str, str]:
+        return {}
+
     def apply(self, record: Mapping[str, Any], offset: int) -> None:
         self._records.append(f"{offset} {sorted(record['fields'].items())}")
 

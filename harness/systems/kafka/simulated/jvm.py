@@ -41,6 +41,7 @@ OPTIONS: Final = (
 BRIEF: Final = ("-XX:TieredStopAtLevel=1",)
 MANY: Final = 40  # simulations: with fewer C2 costs more than it saves
 _started: list[int] = []  # in which process
+_patches: list[Path] = []
 
 
 def missing(*releases: Release) -> str | None:
@@ -66,7 +67,7 @@ class Loaded:
     def __init__(self, found: Classes) -> None:
         jpype = self._jpype = bridge()
         url = jpype.JClass("java.net.URLClassLoader")
-        paths = [found.own, *found.jars]
+        paths = [found.own, *_patches, *found.jars]
         urls = [jpype.JClass("java.io.File")(str(path)).toURI().toURL() for path in paths]
         loader = url(jpype.JArray(jpype.JClass("java.net.URL"))(urls), _system_loader(jpype))
         replica = jpype.JClass("java.lang.Class").forName(REPLICA, True, loader)
@@ -84,6 +85,11 @@ class Loaded:
         jpype = self._jpype
         return self._make.newInstance(_map(jpype, settings), _map(jpype, identity), disk)
 
+    def class_of(self, name: str) -> Any:
+        """One of its classes, by the whole name."""
+        loader = self._make.getDeclaringClass().getClassLoader()
+        return self._jpype.JClass("java.lang.Class").forName(name, True, loader)
+
     def recode(
         self, api_key: int, was: int, wanted: int, body: bytes, *, is_request: bool
     ) -> bytes | None:
@@ -96,6 +102,11 @@ class Loaded:
         )
         made = self._recode.invoke(None, *args)
         return None if made is None else bytes(made)
+
+
+def patch(folder: Path) -> None:
+    """Have classes of a folder in the place of those of Kafka's jars, in releases loaded later."""
+    _patches.append(folder)
 
 
 @cache

@@ -340,7 +340,8 @@ class KafkaProcess:
         """Tell of an image that Kafka's MetadataLoader has published, by our digest of it.
 
         Where it has passwords, tell of all but these; where it has settings of topics that are not
-        there, tell of these, and of all others apart.
+        there, tell of these, and of all others apart. Settings of topics are told by themselves, as
+        a topic may have those of another one of its name that is gone.
         """
         _, is_full, epoch, end, _, data = item
         records = list(map(decode_record, unpack_values(data)))
@@ -351,6 +352,8 @@ class KafkaProcess:
         if image.scram:
             fields["open"] = image.digest_without_passwords()
         orphans = drop_orphans(image)
+        if settings := image.topic_settings():
+            fields["settings"] = settings
         if orphans:
             fields |= {"orphans": orphans, "bare": image.digest}
         self.trace("image", epoch, **fields)

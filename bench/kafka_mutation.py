@@ -1,0 +1,329 @@
+"""Measure how many machine-made bugs of Apache Kafka the swarm catches in the simulator.
+
+    python bench/kafka_mutation.py [--version 4.4.0] [--draw 100] [--seed 1] [--jobs 1] [--out FILE]
+
+Small changes of Kafka's compiled classes (raft client, controller, image, snapshots) are drawn
+(``bench/support/java``: conditions, bounds, results, arithmetic, dropped effects), each in a
+process and a JVM of its own. A changed Kafka must pass 10 s without faults; then the generic swarm
+has ``--budget`` seconds of CPU time to find the change. What Kafka is known to break does not
+count: a seed in which a finding makes the run invalid finds nothing else. Outcomes that count:
+caught, with the invariant and the seed; survived; hung (a seed did not end); broken (the harness
+failed). Not counted: dead (the run without faults failed), unreached (none of the first seeds came
+to the place) and same (all bytes of the first seeds are the unchanged Kafka's). A line of JSON for
+each goes to ``--out``; a file that is there already is continued. What was not caught is listed, to
+be read: each is equivalent, or a hole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from itertools import count, groupby
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from bench.support.figures import say, table
+from harness.nightly.proportion import wilson
+from harness.processes.outlook import expect
+from harness.sessions.plan import Plan
+from harness.sessions.simulated import SimRun, simulate
+from harness.sessions.swarm import draw
+from harness.spec import SIM, RunSpec
+from harness.systems.kafka.agent import BYTE_BUDDY
+from harness.systems.kafka.compiled import compiled
+from harness.systems.kafka.distribution import KafkaDist, fetch_classes, fetch_jars
+from harness.systems.kafka.known import known_of
+from harness.systems.kafka.releases import KNOWN, VERSION, Release
+from harness.systems.kafka.simulated import jvm
+from harness.verdict import Anomaly, Valid
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+SOURCES: Final = ROOT / "bench" / "support" / "java"
+MUTATOR: Final = "krucible.Mutator"
+MARK: Final = "krucible$reached"
+OF_KAFKA: Final = "org/apache/kafka/"
+FOLDERS: Final = (
+    *("raft", "raft/internals", "snapshot", "timeline", "controller", "image", "image/loader"),
+    *("image/publisher", "metadata", "metadata/placement"),
+)
+JARS: Final = ("kafka-raft", "kafka-metadata", "kafka-server-common")
+COUNTED: Final = ("caught", "survived", "hung", "broken")
+COMPARED: Final = 8  # seeds whose bytes tell whether a change does anything
+HUNG_AFTER_S: Final = 90  # of CPU beyond the budget
+MANY: Final = 40  # seeds are expected, so that the JVM compiles well
+# What no finding names yet, though it is nobody's mutation: see docs/kafka.md.
+UNDECIDED: Final = frozenset({"S22"})
+OPERATORS: Final = ("arithmetic", "bound", "condition", "effect", "result")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """One change: the class and its jar, where in it, and what is changed."""
+
+    jar: str
+    name: str  # of the class, as in a/b/C
+    method: str
+    line: int
+    operator: str
+    number: int  # of the change, in its class
+    text: str
+
+    def __str__(self) -> str:
+        place = f"{self.name.removeprefix(OF_KAFKA)}.{self.method}:{self.line}"
+        return f"{place} {self.operator}: {self.text}"
+
+
+# ------------------------------------------------------------------ the changes
+
+
+def mutator(dist: KafkaDist) -> list[str]:
+    """Give the command of the program that lists and makes changes; compiles it if need be."""
+    library = next(fetch_jars("byte-buddy", [BYTE_BUDDY]).glob("byte-buddy-*.jar"))
+    sources = {p.relative_to(SOURCES): p.read_text("utf-8") for p in SOURCES.rglob("*.java")}
+    own = compiled(dist, dist.home.parent / "kafka-mutator", sources, (library,))
+    return [str(dist.java), "-cp", f"{library}:{own}", MUTATOR]
+
+
+def all_mutations(dist: KafkaDist) -> list[Mutation]:
+    """Give all changes of the classes, in a fixed order."""
+    found: list[Mutation] = []
+    folders = ",".join(f"{OF_KAFKA}{folder}/" for folder in FOLDERS)
+    for jar in jars_of(dist):
+        argv = [*mutator(dist), "list", folders, str(jar)]
+        done = subprocess.run(argv, capture_output=True, text=True, check=True)
+        for line in sorted(done.stdout.splitlines()):
+            name, method, at, operator, number, text = line.split("\t")
+            found.append(Mutation(jar.name, name, method, int(at), operator, int(number), text))
+    return found
+
+
+def jars_of(dist: KafkaDist) -> list[Path]:
+    """Give the jars that have classes to be changed."""
+    return [jar for jar in sorted(dist.jars.glob("*.jar")) if jar.name.startswith(JARS)]
+
+
+def drawn(everything: Iterable[Mutation], rng: Random) -> Iterator[Mutation]:
+    """Draw changes, none twice: first an operator, each as likely as the others, then a place."""
+    key = OPERATORS.index
+    by_operator = sorted(everything, key=lambda m: (key(m.operator), m.jar, m.name, m.number))
+    left = {name: list(group) for name, group in groupby(by_operator, key=lambda m: m.operator)}
+    while left:
+        operator = rng.choice(sorted(left))
+        places = left[operator]
+        yield places.pop(rng.randrange(len(places)))
+        if not places:
+            del left[operator]
+
+
+# ------------------------------------------------------------------ the hunt
+
+
+def calm(version: str) -> SimRun:
+    """Play topics without faults."""
+    settings = {VERSION: version}
+    calm_ = RunSpec(
+        seed=1,
+        env=SIM,
+        system="kafka",
+        workload="topics",
+        voters=3,
+        observers=1,
+        nemeses=(),
+        time_limit_s=10.0,
+        settings=settings,
+    )
+    return simulate(Plan.simulated(calm_, asked_for=False))
+
+
+def swarm(version: str, seed: int) -> SimRun:
+    """Play a seed of the generic swarm."""
+    spec = draw(seed, {"system": "kafka", "settings": {VERSION: version}})
+    return simulate(Plan.simulated(spec, asked_for=False))
+
+
+def alarms(run: SimRun, version: str) -> tuple[Anomaly, ...]:
+    """Give what a run broke that no finding explains."""
+    if run.verdict is not Valid.INVALID:
+        return ()
+    known = known_of([Release(version)])
+    anomalies = run.judgement.anomalies
+    if any(each.covers(anomaly) for each in known for anomaly in anomalies):
+        return ()
+    return tuple(each for each in anomalies if each.invariant not in UNDECIDED)
+
+
+def hunt(
+    version: str, name: str | None, same: Mapping[str, str], budget_s: float
+) -> dict[str, Any]:
+    """Play the calm run, then the swarm until something is caught; give the outcome."""
+    first = calm(version)
+    if first.broken is not None or first.verdict is not Valid.VALID:
+        by = sorted({each.invariant for each in first.judgement.anomalies})
+        return {"outcome": "dead", "by": by, "why": first.broken}
+    hashes = {"calm": first.trace_sha256}
+    began_s = time.process_time()
+    for seed in count(1):
+        run = swarm(version, seed)
+        cpu_s = time.process_time() - began_s
+        done = {"seed": seed, "cpu_s": round(cpu_s, 1)}
+        found = alarms(run, version)
+        if found:
+            by = sorted({each.invariant for each in found})
+            return {"outcome": "caught", "by": by, "why": found[0].message[:500], **done}
+        if run.broken is not None:
+            return {"outcome": "broken", "why": run.broken, **done}
+        if seed <= COMPARED:
+            hashes[str(seed)] = run.trace_sha256
+        if seed == COMPARED and name is not None:
+            if not reached(version, name):
+                return {"outcome": "unreached", **done}
+            if hashes == same:
+                return {"outcome": "same", **done}
+        if cpu_s >= budget_s:
+            return {"outcome": "survived", "hashes": hashes, **done}
+    raise AssertionError("a count has no end")
+
+
+def reached(version: str, name: str) -> bool:
+    """Tell whether the changed place of this process was ever reached."""
+    return bool(
+        jvm.loaded(Release(version)).class_of(name.replace("/", ".")).getField(MARK).get(None)
+    )
+
+
+def one() -> None:
+    """Do what an order on stdin says, and print the outcome."""
+    order = json.load(sys.stdin)
+    expect(MANY)
+    name = None
+    with tempfile.TemporaryDirectory(prefix="krucible-mutation-") as folder:
+        if order["mutation"] is not None:
+            mutation = Mutation(**order["mutation"])
+            name = mutation.name
+            dist = fetch_classes(Release(order["version"]))
+            jar = next(each for each in jars_of(dist) if each.name == mutation.jar)
+            what = ("make", str(jar), name, str(mutation.number), folder)
+            subprocess.run([*mutator(dist), *what], check=True)
+            jvm.patch(Path(folder))
+        outcome = hunt(order["version"], name, order["same"], order["budget_s"])
+    print(json.dumps(outcome))
+
+
+def in_a_process(
+    mutation: Mutation | None, version: str, same: Mapping[str, str], budget_s: float
+) -> dict[str, Any]:
+    """Hunt in a new process, which may die or never end."""
+    order = {
+        "mutation": mutation and asdict(mutation),
+        "version": version,
+        "same": same,
+        "budget_s": budget_s,
+    }
+
+    def limit() -> None:
+        cpu_s = int(budget_s) + HUNG_AFTER_S
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+
+    done = subprocess.run(
+        (sys.executable, "-m", "bench.kafka_mutation", "--one"),
+        input=json.dumps(order),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        preexec_fn=limit,
+    )
+    if done.returncode == 0:
+        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return answer
+    if -done.returncode in (signal.SIGXCPU, signal.SIGKILL):
+        return {"outcome": "hung"}
+    return {"outcome": "broken", "why": f"exit {done.returncode}: {done.stderr[-500:]}"}
+
+
+# ------------------------------------------------------------------ the figure
+
+
+def play(arguments: argparse.Namespace) -> None:
+    """Hunt changes until as many count as were asked for."""
+    out: Path = arguments.out
+    version: str = arguments.version
+    rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+    seen = {str(Mutation(**row["mutation"])) + row["number"] for row in rows}
+    everything = all_mutations(fetch_classes(Release(version)))
+    say(f"{len(everything):,} changes of {len(JARS)} jars of Apache Kafka {version}")
+    control = in_a_process(None, version, {}, arguments.budget)
+    if control["outcome"] != "survived":
+        sys.exit(f"the unchanged Kafka is caught, so nothing can be said of others: {control}")
+    say(f"control: {control['seed']} seeds without an alarm")
+    left = iter(drawn(everything, Random(f"kafka mutation {arguments.seed}")))
+
+    def step() -> None:
+        while sum(row["outcome"] in COUNTED for row in rows) < arguments.draw:
+            mutation = next((m for m in left if f"{m}{m.number}" not in seen), None)
+            if mutation is None:
+                return
+            outcome = in_a_process(mutation, version, control["hashes"], arguments.budget)
+            row = {"mutation": asdict(mutation), "number": str(mutation.number), **outcome}
+            rows.append(row)
+            with out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+            say(f"{row['outcome']}: {mutation} {row.get('by', '')} {row.get('cpu_s', '')}")
+
+    with ThreadPoolExecutor(arguments.jobs) as workers:
+        for done in [workers.submit(step) for _ in range(arguments.jobs)]:
+            done.result()
+    print(report(rows))
+
+
+def report(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Give the table of outcomes by operator, the figure, and the survivors by name."""
+    rows = list(rows)
+    outcomes = (*COUNTED, "dead", "unreached", "same")
+    by_operator: dict[str, Counter[str]] = {}
+    for row in rows:
+        by_operator.setdefault(row["mutation"]["operator"], Counter())[row["outcome"]] += 1
+    lines = [(name, *(c[each] for each in outcomes)) for name, c in sorted(by_operator.items())]
+    total = Counter(row["outcome"] for row in rows)
+    lines.append(("all", *(total[each] for each in outcomes)))
+    counted = sum(total[each] for each in COUNTED)
+    low, high = wilson(total["caught"], counted) if counted else (0.0, 1.0)
+    names = [str(Mutation(**row["mutation"])) for row in rows if row["outcome"] in COUNTED[1:]]
+    return "\n".join(
+        [
+            table(("operator", *outcomes), lines),
+            f"caught {total['caught']} of {counted} (95 %: {low:.0%} to {high:.0%})",
+            *("not caught: " + name for name in names),
+        ]
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--version", default=KNOWN[-1], help="release of Apache Kafka")
+    parser.add_argument("--draw", type=int, default=100, help="changes that count")
+    parser.add_argument("--seed", type=int, default=1, help="of the draw")
+    parser.add_argument("--budget", type=float, default=120.0, help="CPU seconds a change")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("kafka-mutation.jsonl"))
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        one()
+    else:
+        play(arguments)
+
+
+if __name__ == "__main__":
+    main()
