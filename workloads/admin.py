@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
+from kio.schema.alter_configs.v2 import request as replacements
 from kio.schema.alter_partition_reassignments.v0 import request as reassignments
 from kio.schema.create_partitions.v3 import request as growths
 from kio.schema.create_topics.v7 import request as creations
@@ -59,6 +60,7 @@ VALUES: Final[Mapping[str, Sequence[str]]] = {
     "unclean.leader.election.enable": ("true", "false", "perhaps"),
     "no.such.setting": ("1",),
 }
+WHOLE_EVERY: Final = 4  # changes of settings
 SET, DELETE, APPEND, SUBTRACT, NO_OP = 0, 1, 2, 3, 7
 TOPIC, BROKER = 2, 4
 FEATURES: Final = (
@@ -151,8 +153,8 @@ def delete(rng: Random, _: int) -> Draft:
     return Draft("delete", {"topic": a_topic(rng)})
 
 
-def configure(rng: Random, _: int) -> Draft:
-    """Draw a change of a setting, of a topic, a broker or all brokers."""
+def configure(rng: Random, n: int) -> Draft:
+    """Draw a change of a setting, of a topic, a broker or all brokers; or all settings of one."""
     kind = rng.choice((TOPIC, TOPIC, BROKER))
     place = rng.choice(("", "", *range(BROKERS), NOBODY))
     changes = []
@@ -163,6 +165,8 @@ def configure(rng: Random, _: int) -> Draft:
             change, value = rng.choice(((NO_OP, "1"), (APPEND, None)))
         changes.append([name, change, value])
     asked = {"kind": kind, "of": a_topic(rng) if kind == TOPIC else place, "changes": changes}
+    if n % WHOLE_EVERY == 0 and all(change == SET for _, change, _ in changes):
+        asked["whole"] = True
     return Draft("configure", {**asked, "only": rng.random() < 0.1})  # noqa: PLR2004
 
 
@@ -240,11 +244,24 @@ def _deletion(asked: Asked, _: Place) -> deletions.DeleteTopicsRequest:
     return deletions.DeleteTopicsRequest(topics=(topic,), timeout=REQUEST_TIMEOUT)
 
 
-def _settings(asked: Asked, at: Place) -> settings_.IncrementalAlterConfigsRequest:
-    of = asked["of"]
+def _settings(
+    asked: Asked, at: Place
+) -> settings_.IncrementalAlterConfigsRequest | replacements.AlterConfigsRequest:
+    of, kind = asked["of"], i8(asked["kind"])
+    name_ = of if isinstance(of, str) else str(at(of))
+    if asked.get("whole"):
+        whole = replacements.AlterConfigsResource(
+            resource_type=kind,
+            resource_name=name_,
+            configs=tuple(
+                replacements.AlterableConfig(name=name, value=value)
+                for name, _, value in asked["changes"]
+            ),
+        )
+        return replacements.AlterConfigsRequest(resources=(whole,), validate_only=asked["only"])
     resource = settings_.AlterConfigsResource(
-        resource_type=i8(asked["kind"]),
-        resource_name=of if isinstance(of, str) else str(at(of)),
+        resource_type=kind,
+        resource_name=name_,
         configs=tuple(
             settings_.AlterableConfig(name=name, config_operation=i8(change), value=value)
             for name, change, value in asked["changes"]

@@ -61,6 +61,7 @@ JUDGED: Final = frozenset(
         ApiKey.DELETE_TOPICS,
         ApiKey.CREATE_PARTITIONS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_CONFIGS,
         ApiKey.ALTER_PARTITION,
         ApiKey.ELECT_LEADERS,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
@@ -81,6 +82,7 @@ BY_ANSWER_ALONE: Final = frozenset(
     }
 )
 UNJUDGED: Final = frozenset({"throttle_time", "error_message", "topic_id", "configs", "version"})
+OF_SETTINGS: Final = frozenset({ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.ALTER_CONFIGS})
 PLACED: Final = frozenset({ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS})
 OF_RECORDS: Final = frozenset({"version"})
 UNTOLD: Final = frozenset({"timeout"})  # of requests
@@ -201,7 +203,7 @@ class AnswerChecks:
             return not LOOKED_UP.isdisjoint(errors)
         if api in PLACED:  # whom a controller knows to stop, it forgets when it is elected again
             return any(broker.in_controlled_shutdown for broker in self._image.brokers.values())
-        if api == ApiKey.INCREMENTAL_ALTER_CONFIGS:
+        if api in OF_SETTINGS:
             return any(int(each.resource_type) not in CONFIGURABLE for each in request.resources)
         if api == ApiKey.UPDATE_FEATURES:
             return event["node"] not in self._image.controllers
@@ -238,7 +240,7 @@ class AnswerChecks:
         api = event["api"]
         due = answering.answer(api, event["ver"], asked, event["off"])
         expected = flat(due.response)
-        if api == ApiKey.INCREMENTAL_ALTER_CONFIGS and _is_for_brokers(answer, expected):
+        if api in OF_SETTINGS and _is_for_brokers(answer, expected):
             return []
         told_: _Flat = answer
         if api == ApiKey.UPDATE_FEATURES:  # before KIP-1022 each feature had its own error
@@ -338,7 +340,8 @@ def flat(value: object, path: str = "", unjudged: frozenset[str] = UNJUDGED) -> 
 
 def _left_by_refusal(event: Event, answer: _Flat) -> Iterator[str]:
     """Tell what a refusal changed all the same, beside the metadata."""
-    before, after = event.get("kraft"), event.get("kraft_after")
+    before = event.get("kraft")
+    after = event.get("kraft_after", before)
     if before != after and any(error != ApiError.NONE for error in errors_of(answer)):
         yield f"it was refused, and kraft.version, which was {before}, is {after}"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from node.controller.config_schema import check_setting, is_list, list_default, split_list
-from node.controller.context import CLUSTER_DEFAULT, MIN_ISR, Context
+from node.controller.context import MIN_ISR, Context
 from node.controller.errors import ApiError, OperationError
 from node.controller.names import check_name
 from node.controller.operation import Operation
@@ -73,15 +73,10 @@ def replace(ctx: Context, operation: Operation, request: ReplaceResource) -> Non
         check_setting(request.resource_type, name, value)
         if value != old.get(name) or request.resource_type == BROKER:
             settings[name] = value
-    settings |= dict.fromkeys(sorted(old.keys() - request.configs.keys() - _kept(ctx, resource)))
+    settings |= dict.fromkeys(sorted(old.keys() - request.configs.keys()))
     _check_min_isr(ctx, resource, settings)
     _check_exists(ctx, resource)
     _write(ctx, operation, resource, settings)
-
-
-def _kept(ctx: Context, resource: ConfigResource) -> set[str]:
-    """Name the settings that a replacement of all leaves: eligible leaders need them (KIP-966)."""
-    return {MIN_ISR} if ctx.elr_enabled and resource == CLUSTER_DEFAULT else set()
 
 
 def _write(

@@ -213,6 +213,8 @@ def test_replaced_settings_are_all_that_a_resource_has() -> None:
         (ReplaceResource(TOPIC, "no", {}), ApiError.UNKNOWN_TOPIC_OR_PARTITION),
         (ReplaceResource(TOPIC, "t", {"retention.ms": None}), ApiError.INVALID_REQUEST),
         (ReplaceResource(TOPIC, "t", {"retention.ms": "x"}), ApiError.INVALID_CONFIG),
+        # which would take the minimum away that eligible leaders go by (KIP-966)
+        (ReplaceResource(BROKER, "", {"num.io.threads": "3"}), ApiError.INVALID_CONFIG),
     ],
 )
 def test_refused_replacements(wanted: ReplaceResource, error: ApiError) -> None:

@@ -26,6 +26,7 @@ NATIVE: Final = frozenset(
         ApiKey.DELETE_TOPICS,
         ApiKey.CREATE_PARTITIONS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_CONFIGS,
         ApiKey.UPDATE_FEATURES,
         ApiKey.ALTER_PARTITION,
         ApiKey.ELECT_LEADERS,

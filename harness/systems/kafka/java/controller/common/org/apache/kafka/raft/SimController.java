@@ -17,6 +17,8 @@ import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.message.AllocateProducerIdsRequestData;
 import org.apache.kafka.common.message.AllocateProducerIdsResponseData;
+import org.apache.kafka.common.message.AlterConfigsRequestData;
+import org.apache.kafka.common.message.AlterConfigsResponseData;
 import org.apache.kafka.common.message.AlterPartitionReassignmentsRequestData;
 import org.apache.kafka.common.message.AlterPartitionReassignmentsResponseData;
 import org.apache.kafka.common.message.AlterPartitionRequestData;
@@ -280,7 +282,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
             return null;
         }
         long[] now = level();
-        return before[1] == now[1] ? new long[] {before[0], now[0]} : null; // it took no time
+        return new long[] {before[0], before[1] == now[1] ? now[0] : -1};
     }
 
     @Override
@@ -337,6 +339,9 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         }
         if (request instanceof IncrementalAlterConfigsRequestData asked) {
             return alter(key, version, asked);
+        }
+        if (request instanceof AlterConfigsRequestData asked) {
+            return replace(key, version, asked);
         }
         if (request instanceof DeleteTopicsRequestData asked) {
             return delete(key, version, asked);
@@ -398,6 +403,25 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
             for (ConfigResource resource : changes.keySet()) {
                 ApiError error = e == null ? reply.get(resource) : error(e);
                 answer.responses().add(new IncrementalAlterConfigsResponseData.AlterConfigsResourceResponse()
+                    .setResourceType(resource.type().id()).setResourceName(resource.name())
+                    .setErrorCode(error.error().code()).setErrorMessage(error.message()));
+            }
+            return answer;
+        });
+    }
+
+    private CompletableFuture<ApiMessage> replace(short key, short version, AlterConfigsRequestData asked) {
+        Map<ConfigResource, Map<String, String>> settings = new LinkedHashMap<>();
+        for (AlterConfigsRequestData.AlterConfigsResource each : asked.resources()) {
+            Map<String, String> named = new LinkedHashMap<>();
+            each.configs().forEach(config -> named.put(config.name(), config.value()));
+            settings.put(new ConfigResource(ConfigResource.Type.forId(each.resourceType()), each.resourceName()), named);
+        }
+        return done(key, () -> SimCalls.replaceConfigs(controller, context(version), settings, asked.validateOnly())).handle((reply, e) -> {
+            AlterConfigsResponseData answer = new AlterConfigsResponseData();
+            for (ConfigResource resource : settings.keySet()) {
+                ApiError error = e == null ? reply.get(resource) : error(e);
+                answer.responses().add(new AlterConfigsResponseData.AlterConfigsResourceResponse()
                     .setResourceType(resource.type().id()).setResourceName(resource.name())
                     .setErrorCode(error.error().code()).setErrorMessage(error.message()));
             }

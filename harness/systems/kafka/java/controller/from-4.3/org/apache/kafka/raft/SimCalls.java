@@ -37,4 +37,13 @@ final class SimCalls {
     ) {
         return controller.incrementalAlterConfigs(context, changes, validateOnly, false);
     }
+
+    static CompletableFuture<Map<ConfigResource, ApiError>> replaceConfigs(
+        QuorumController controller,
+        ControllerRequestContext context,
+        Map<ConfigResource, Map<String, String>> settings,
+        boolean validateOnly
+    ) {
+        return controller.legacyAlterConfigs(context, settings, validateOnly, false);
+    }
 }

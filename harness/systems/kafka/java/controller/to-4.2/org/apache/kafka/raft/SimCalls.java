@@ -37,4 +37,13 @@ final class SimCalls {
     ) {
         return controller.incrementalAlterConfigs(context, changes, validateOnly);
     }
+
+    static CompletableFuture<Map<ConfigResource, ApiError>> replaceConfigs(
+        QuorumController controller,
+        ControllerRequestContext context,
+        Map<ConfigResource, Map<String, String>> settings,
+        boolean validateOnly
+    ) {
+        return controller.legacyAlterConfigs(context, settings, validateOnly);
+    }
 }

@@ -26,7 +26,7 @@ interface SimMachine<T> {
         return null;
     }
 
-    /** kraft.version before and after a request to change levels that was answered at once, once; or null. */
+    /** kraft.version before and after a request to change levels, once; -1: it was not answered at once; or null. */
     default long[] raised() {
         return null;
     }

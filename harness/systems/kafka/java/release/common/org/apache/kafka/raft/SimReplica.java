@@ -386,7 +386,10 @@ public final class SimReplica implements Replica, TraceTeller.Node {
             long[] raised = key == ApiKeys.UPDATE_FEATURES.id ? machine.raised() : null;
             var event = event("answered").put("api", key).put("ver", version).put("off", decided[0]).put("n", decided[1]);
             if (raised != null) {
-                event.put("kraft", raised[0]).put("kraft_after", raised[1]);
+                event.put("kraft", raised[0]);
+                if (raised[1] >= 0) {
+                    event.put("kraft_after", raised[1]);
+                }
             }
             event.put("req", base64.encodeToString(asked)).put("res", base64.encodeToString(said)).end();
         }
