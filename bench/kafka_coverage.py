@@ -13,29 +13,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
-import tempfile
-import xml.etree.ElementTree as ET  # JaCoCo's own report, which we have just had written
-import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-from bench.kafka_mutation import FOLDERS, OF_KAFKA, jars_of
+from bench.support.executed import OF_KAFKA, classes, counters, executed
 from bench.support.figures import say, table
-from harness.systems.kafka.distribution import KafkaDist, fetch_classes, fetch_jars
+from harness.systems.kafka.distribution import fetch_classes
 from harness.systems.kafka.releases import KNOWN, Release
 
-JACOCO: Final = "org.jacoco"
-VERSION: Final = "0.8.13"
-MAIN: Final = "org.jacoco.cli.internal.Main"
-AGENT: Final = "jacocoagent.jar"  # in the jar of the agent
 HEAD: Final = ("package", "lines", "come to", "branches", "come to")
 SHOWN_MIN: Final = 3  # lines of a method
-OF_BROKERS: Final = ("raft/internals/KafkaRaftLog", "metadata/KRaftMetadataCache")  # not simulated
 
 
 @dataclass(slots=True)
@@ -59,58 +46,6 @@ class Count:
                 self.branches_reached += reached
 
 
-def played(agent: Path, data: Path, arguments: argparse.Namespace) -> None:
-    """Simulate the seeds; what was executed is in ``data`` then."""
-    told = f"-javaagent:{agent}=destfile={data},includes=org.apache.kafka.*"
-    with tempfile.TemporaryDirectory(prefix="krucible-coverage-") as store:
-        argv = [sys.executable, "-m", "krucible", "sim", "--system", "kafka", "--jobs", "1"]
-        argv += ["--kafka-version", arguments.version, "--seeds", arguments.seeds]
-        argv += ["--store", store]
-        argv += ["--workload", arguments.workload] if arguments.workload else []
-        environment = {**os.environ, "JAVA_TOOL_OPTIONS": told}
-        subprocess.run(argv, env=environment, stdout=sys.stderr, check=False)
-    if not data.exists():
-        sys.exit("nothing was simulated: see above")
-
-
-def report(dist: KafkaDist, cli: Path, data: Path, folder: Path) -> ET.Element:
-    """Have JaCoCo write its report, and read it."""
-    place = folder / "report.xml"
-    jars = [part for jar in jars_of(dist) for part in ("--classfiles", str(jar))]
-    argv = [
-        str(dist.java),
-        "-cp",
-        f"{cli}/*",
-        MAIN,
-        "report",
-        str(data),
-        *jars,
-        "--xml",
-        str(place),
-    ]
-    subprocess.run(argv, stdout=subprocess.DEVNULL, check=True)
-    return ET.parse(place).getroot()  # noqa: S314
-
-
-def counters(element: ET.Element) -> dict[str, tuple[int, int]]:
-    """Give missed and reached of an element, by kind."""
-    return {
-        each.attrib["type"]: (int(each.attrib["missed"]), int(each.attrib["covered"]))
-        for each in element.findall("counter")
-    }
-
-
-def classes(root: ET.Element) -> Iterator[tuple[str, ET.Element]]:
-    """Give the classes that are looked at, each with its package."""
-    for package in root.iter("package"):
-        folder = package.attrib["name"].removeprefix(OF_KAFKA)
-        if folder in FOLDERS:
-            for each in package.findall("class"):
-                name = each.attrib["name"].removeprefix(OF_KAFKA)
-                if "Metrics" not in name and not name.startswith(OF_BROKERS):
-                    yield folder, each
-
-
 def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -119,15 +54,9 @@ def main() -> None:
     parser.add_argument("--workload", help="of all seeds; else as each draws it")
     arguments = parser.parse_args()
     dist = fetch_classes(Release(arguments.version))
-    cli = fetch_jars("jacoco-cli", [(JACOCO, "org.jacoco.cli", VERSION)])
-    of_agent = fetch_jars("jacoco-agent", [(JACOCO, "org.jacoco.agent", VERSION)])
-    with tempfile.TemporaryDirectory(prefix="krucible-coverage-") as scratch:
-        folder = Path(scratch)
-        with zipfile.ZipFile(next(of_agent.glob("org.jacoco.agent-*.jar"))) as jar:
-            jar.extract(AGENT, folder)
-        say(f"playing seeds {arguments.seeds} of {arguments.version}")
-        played(folder / AGENT, folder / "executed", arguments)
-        root = report(dist, cli, folder / "executed", folder)
+    say(f"playing seeds {arguments.seeds} of {arguments.version}")
+    workload = ("--workload", arguments.workload) if arguments.workload else ()
+    root = executed(dist, "--seeds", arguments.seeds, *workload)
     by_package: dict[str, Count] = {}
     total, never = Count(), list[tuple[int, str]]()
     for package, each in classes(root):

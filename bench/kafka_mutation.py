@@ -3,15 +3,15 @@
     python bench/kafka_mutation.py [--version 4.4.0] [--draw 100] [--seed 1] [--jobs 1] [--out FILE]
 
 Small changes of Kafka's compiled classes (raft client, controller, image, snapshots) are drawn
-(``bench/support/java``: conditions, bounds, results, arithmetic, dropped effects), each in a
-process and a JVM of its own. A changed Kafka must pass 10 s without faults; then the generic swarm
-has ``--budget`` seconds of CPU time to find the change. What Kafka is known to break does not
-count: a seed in which a finding makes the run invalid finds nothing else. Outcomes that count:
-caught, with the invariant and the seed; survived; hung (a seed did not end); broken (the harness
-failed). Not counted: dead (the run without faults failed), unreached (none of the first seeds came
-to the place) and same (all bytes of the first seeds are the unchanged Kafka's). A line of JSON for
-each goes to ``--out``; a file that is there already is continued. What was not caught is listed, to
-be read: each is equivalent, or a hole.
+(``bench/support/java``: conditions, bounds, results, arithmetic, dropped effects) in lines that the
+first seeds come to, each in a process and a JVM of its own. A changed Kafka must pass 10 s without
+faults; then the generic swarm has ``--budget`` seconds of CPU time to find the change. What Kafka
+is known to break does not count: a seed in which a finding makes the run invalid finds nothing
+else. Outcomes that count: caught, with the invariant and the seed; survived; hung (a seed did not
+end); broken (the harness failed). Not counted: dead (the run without faults failed), unreached
+(the place was not come to) and same (all bytes of the first seeds are the unchanged Kafka's). A
+line of JSON for each goes to ``--out``; a file that is there already is continued. What was not
+caught is listed, to be read: each is equivalent, or a hole.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from bench.support.executed import FOLDERS, OF_BROKERS, OF_KAFKA, executed, jars_of, lines
 from bench.support.figures import say, table
 from harness.nightly.proportion import wilson
 from harness.processes.outlook import expect
@@ -52,12 +53,6 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 SOURCES: Final = ROOT / "bench" / "support" / "java"
 MUTATOR: Final = "krucible.Mutator"
 MARK: Final = "krucible$reached"
-OF_KAFKA: Final = "org/apache/kafka/"
-FOLDERS: Final = (
-    *("raft", "raft/internals", "snapshot", "timeline", "controller", "image", "image/loader"),
-    *("image/publisher", "metadata", "metadata/placement"),
-)
-JARS: Final = ("kafka-raft", "kafka-metadata", "kafka-server-common")
 COUNTED: Final = ("caught", "survived", "hung", "broken")
 COMPARED: Final = 8  # seeds whose bytes tell whether a change does anything
 HUNG_AFTER_S: Final = 90  # of CPU beyond the budget
@@ -104,13 +99,10 @@ def all_mutations(dist: KafkaDist) -> list[Mutation]:
         done = subprocess.run(argv, capture_output=True, text=True, check=True)
         for line in sorted(done.stdout.splitlines()):
             name, method, at, operator, number, text = line.split("\t")
-            found.append(Mutation(jar.name, name, method, int(at), operator, int(number), text))
+            if not name.removeprefix(OF_KAFKA).startswith(OF_BROKERS):
+                place = (jar.name, name, method, int(at))
+                found.append(Mutation(*place, operator, int(number), text))
     return found
-
-
-def jars_of(dist: KafkaDist) -> list[Path]:
-    """Give the jars that have classes to be changed."""
-    return [jar for jar in sorted(dist.jars.glob("*.jar")) if jar.name.startswith(JARS)]
 
 
 def drawn(everything: Iterable[Mutation], rng: Random) -> Iterator[Mutation]:
@@ -262,12 +254,15 @@ def play(arguments: argparse.Namespace) -> None:
     rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     seen = {str(Mutation(**row["mutation"])) + row["number"] for row in rows}
     everything = all_mutations(fetch_classes(Release(version)))
-    say(f"{len(everything):,} changes of {len(JARS)} jars of Apache Kafka {version}")
+    say(f"{len(everything):,} changes of classes of Apache Kafka {version}")
     control = in_a_process(None, version, {}, arguments.budget)
     if control["outcome"] != "survived":
         sys.exit(f"the unchanged Kafka is caught, so nothing can be said of others: {control}")
     say(f"control: {control['seed']} seeds without an alarm")
-    left = iter(drawn(everything, Random(f"kafka mutation {arguments.seed}")))
+    came = lines(executed(fetch_classes(Release(version)), "--seeds", f"1..{COMPARED}"))
+    near = [m for m in everything if (m.name, m.line) in came]
+    say(f"{len(near):,} of them in lines that seeds 1 to {COMPARED} come to")
+    left = iter(drawn(near, Random(f"kafka mutation {arguments.seed}")))
 
     def step() -> None:
         while sum(row["outcome"] in COUNTED for row in rows) < arguments.draw:
