@@ -2,6 +2,8 @@ package krucible;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.net.URL;
+import java.net.URLClassLoader;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -25,7 +27,8 @@ import net.bytebuddy.jar.asm.Type;
 
 /**
  * Mutations of compiled classes: small changes, made by machine, each at one place. "list" prints those of jars,
- * one a line with tabs; "make" writes the class with one of them, which marks when its place is reached.
+ * one a line with tabs; "make" writes the class with one of them, which marks when its place is reached; "verify"
+ * loads such a class.
  * The operators are those of bench/support/mutations.py, as far as they can be told from bytecode.
  */
 public final class Mutator {
@@ -62,14 +65,27 @@ public final class Mutator {
         return Collections.unmodifiableMap(all);
     }
 
-    public static void main(String[] arguments) throws IOException {
+    public static void main(String[] arguments) throws IOException, ReflectiveOperationException {
         if (arguments[0].equals("list")) {
             List<String> prefixes = Arrays.asList(arguments[1].split(","));
             for (String jar : Arrays.asList(arguments).subList(2, arguments.length)) {
                 list(Path.of(jar), prefixes);
             }
-        } else {
+        } else if (arguments[0].equals("make")) {
             make(Path.of(arguments[1]), arguments[2], arguments[3], Path.of(arguments[4]));
+        } else {
+            verify(arguments[1].replace('/', '.'), Arrays.asList(arguments).subList(2, arguments.length));
+        }
+    }
+
+    /** Have the JVM verify a class, and say whether it marks its place. */
+    private static void verify(String name, List<String> path) throws IOException, ReflectiveOperationException {
+        URL[] places = new URL[path.size()];
+        for (int i = 0; i < places.length; i++) {
+            places[i] = Path.of(path.get(i)).toUri().toURL();
+        }
+        try (URLClassLoader loader = new URLClassLoader(places)) {
+            System.out.println(Class.forName(name, true, loader).getField(MARK).getBoolean(null));
         }
     }
 
