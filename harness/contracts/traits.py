@@ -45,6 +45,10 @@ def _no_releases() -> Sequence[ReleasedBug]:
     return ()
 
 
+def _no_ranges(_: Settings) -> Mapping[str, Sequence[str]]:
+    return {}
+
+
 def _no_reason(*_: object) -> str | None:
     return None
 
@@ -72,7 +76,8 @@ class SystemTraits:
         known: What it is known to do wrong; counted, and no anomaly of a run.
         missing: Says in one line what its runs need and this host has not; None: nothing.
         takes: Whether a setting that a swarm draws, by its name, means anything to it.
-        ranges: Settings of its own that a swarm draws, by their names, with the values of each.
+        ranges: Gives the settings of its own that a swarm draws beside others, by their names, with
+            the values of each.
         why_not: Why a run with such options has not an ability of ``contracts.abilities`` though
             its class has; None when it has.
         settings: The settings that all its runs have unless they are given others; stored, so that
@@ -103,7 +108,7 @@ class SystemTraits:
     known: tuple[Known, ...] = ()
     missing: Callable[[], str | None] = _no_reason
     takes: Callable[[str], bool] = _takes_any
-    ranges: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    ranges: Callable[[Settings], Mapping[str, Sequence[str]]] = _no_ranges
     why_not: Callable[[type, RunSpec], str | None] = _no_reason
     settings: Mapping[str, str] = field(default_factory=dict)
     reads: Reads = LINEARIZABLE

@@ -88,8 +88,6 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
         drawn |= _unusual(seed)
     settings = _settings(seeds.rng(seed, "swarm", "settings"))
     settings = {name: value for name, value in settings.items() if traits.takes(name)}
-    for name, values in traits.ranges.items():
-        settings[name] = seeds.rng(seed, "swarm", "settings", name).choice(values)
     settings |= given.pop("settings", {})
     spec = {**drawn, **given}
     if spec["workload"] in traits.observed and "observers" not in given:
@@ -102,6 +100,9 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
         settings = {**settings, QUORUM: "dynamic"}  # there must be voters to change,
         spec["voters"] = max(MEMBERS_MIN, spec["voters"])
         spec["nemeses"] = given.get("nemeses") or _without_losses(spec["nemeses"])
+    for name, values in traits.ranges(settings).items():
+        drawn_value = seeds.rng(seed, "swarm", "settings", name).choice(values)
+        settings = {name: drawn_value, **settings}
     if spec["nemeses"] == ("none",) and "weather" not in given:
         spec.pop("weather", None)  # calm is calm
     if "time_limit_s" not in given:

@@ -58,10 +58,10 @@ from harness.systems.kafka.releases import (
 )
 from harness.systems.kafka.settings import (
     OURS,
-    PERIODS,
     check_processes,
     check_simulated,
     is_kafkas,
+    ranges,
 )
 from harness.systems.kafka.simulated import folders
 from harness.systems.kafka.simulated.jvm import missing
@@ -185,7 +185,7 @@ SIMULATED: Final = SystemTraits(
     check_settings=check_simulated,
     known=KNOWN,
     takes=is_kafkas,
-    ranges=PERIODS,
+    ranges=ranges,
     why_not=why_not,
 )
 

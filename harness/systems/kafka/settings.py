@@ -13,6 +13,7 @@ from harness.systems.kafka.mixed import SYSTEM, check_mixture, is_of_mixture, no
 from harness.systems.kafka.releases import (
     DYNAMIC_SINCE,
     JOIN,
+    JOINS_SINCE,
     LIVE_SINCE,
     all_releases,
     check_joining,
@@ -62,6 +63,7 @@ PERIODS: Final[Mapping[str, Sequence[str]]] = {
     "leader.imbalance.check.interval.seconds": ("300", "1", "5"),
     "unclean.leader.election.interval.ms": ("300000", "500", "3000"),
 }
+JOINING: Final = ("false", "false", "false", "true")
 _NAME: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)+")
 
 
@@ -117,6 +119,14 @@ def check_simulated(settings: Mapping[str, str]) -> None:
     check_settings(settings)
     if IMAGE in settings:
         raise UsageError(f"--set {IMAGE}: only processes run in images; leave it out")
+
+
+def ranges(settings: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+    """Give the settings that a swarm draws for simulated nodes, beside others that it has drawn."""
+    dynamic = settings.get(QUORUM_SETTING) == DYNAMIC and not nodes_of_ours(settings)
+    if dynamic and all(release.line >= JOINS_SINCE for release in all_releases(settings)):
+        return {**PERIODS, JOIN: JOINING}
+    return PERIODS
 
 
 def is_kafkas(name: str) -> bool:
