@@ -176,6 +176,9 @@ def _member(event: Event, code: int, replica: Replica) -> Iterator[Verdict]:
         changing = all(key.directory is not None for key in voters)
         yield f"{who}, with directories, so that they may change" if changing else None
     peer, directory = event.get("peer"), event.get("peer_dir")
+    if code == VOTER_NOT_FOUND and event["api"] == "UpdateVoter" and (peer, None) in voters:
+        yield f"{who}, and it is one"  # a static voter, which is known by its id alone
+        return
     if not isinstance(peer, int) or not isinstance(directory, str):
         return
     if code == OK and event["api"] != "AddVoter":

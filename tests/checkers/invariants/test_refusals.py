@@ -169,6 +169,15 @@ def test_static_voters_do_not_change() -> None:
     assert not judged(trace)[1]
 
 
+@pytest.mark.parametrize(("peer", "right"), [(2, False), (9, True)])
+def test_a_static_voter_that_tells_of_itself_is_known_by_its_id(peer: int, *, right: bool) -> None:
+    """KIP-853: of a static quorum the leader learns directories, and what voters know, by this."""
+    trace = started()
+    asked: dict[str, Any] = {"api": "UpdateVoter", "peer": peer}
+    trace.emit(1, "rpc_err", req_ep=1, code=127, **asked)
+    assert (not judged(trace)[1]) is right
+
+
 def test_what_no_event_tells_stays_undecided() -> None:
     """As the agent of Apache Kafka tells it: no addressee, no snapshot, no directory."""
     trace = started()
