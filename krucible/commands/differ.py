@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from harness.errors import UsageError
+from harness.registry import systems as registered
 from harness.sessions.plan import Plan
 from harness.sessions.swarm import DEFAULT_SYSTEM
+from harness.spec import RunSpec
 from harness.store.folder import Store
 from harness.verdict import EXIT_INVALID, EXIT_VALID, Valid
 from krucible import completion, options
@@ -104,14 +106,19 @@ class Compared:
 
 
 def _compared(
-    seed: int, systems: tuple[str, str], pinned: Mapping[str, Any], store: Store
+    seed: int, both: tuple[str, str], pinned: Mapping[str, Any], store: Store
 ) -> Compared:
     from harness.sessions import simulated  # noqa: PLC0415 - it brings the node: not for --help
 
     try:
-        plan = options.plan_of_seed(seed, pinned)
-        spec = replace(plan.spec, system=systems[0], settings=_without_release(plan.spec.settings))
-        first = Plan.simulated(spec, plan.faults, asked_for=plan.asked_for)
+        drawn = options.plan_of_seed(seed, pinned)
+        given, own = pinned.get("settings", {}), dict(_own(drawn.spec))
+        usual = {name: value for name, value in own.items() if name not in given}
+        of_both = _without(drawn.spec.settings, *own)
+        second = replace(drawn.spec, settings={**drawn.spec.settings, **usual})
+        plan = Plan.simulated(second, drawn.faults, asked_for=drawn.asked_for)
+        spec = replace(drawn.spec, system=both[0], settings=of_both)
+        first = Plan.simulated(spec, drawn.faults, asked_for=drawn.asked_for)
     except UsageError as error:
         return Compared(seed, skipped=str(error))
     runs = simulated.simulate(first), simulated.simulate(plan)
@@ -124,16 +131,26 @@ def _compared(
         recovered=tuple(run.result.recovered for run in runs),
         ok=tuple(run.result.counts.get("ok", 0) for run in runs),
     )
-    _compare_logs(found, runs, systems)
+    _compare_logs(found, runs, both)
     if found.differs:
         found.stores = [simulated.save(run, store).told for run in runs]
     return found
 
 
-def _without_release(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings without those that say which Kafka it is: the other system has none."""
+def _own(spec: RunSpec) -> Iterator[tuple[str, str]]:
+    """The settings that a swarm draws for one system alone, each with its usual value."""
+    for name, values in registered.traits(spec.system).of(spec).ranges(spec.settings).items():
+        yield name, values[0]
+
+
+def _without(settings: Mapping[str, str], *own: str) -> dict[str, str]:
+    """The settings without those that the other system has not: its own, and which Kafka it is."""
     names = KAFKA_VERSION, KAFKA_HOME
-    return {name: value for name, value in settings.items() if not name.startswith(names)}
+    return {
+        name: value
+        for name, value in settings.items()
+        if not name.startswith(names) and name not in own
+    }
 
 
 def _broken(run: SimRun) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from harness.contracts.released import ReleasedBug
@@ -24,11 +24,12 @@ class Quarry:
     bug: ReleasedBug
 
     def spec(self, seed: int, release: str) -> RunSpec:
-        """Draw the options of a seed, with a release in it."""
-        setting = dict(self.bug.setting)
-        settings = {**setting.pop("settings", {}), systems.traits(self.system).release: release}
+        """Draw the options of a seed, as for the release with the bug, with a release in it."""
+        setting, named = dict(self.bug.setting), systems.traits(self.system).release
+        settings = {**setting.pop("settings", {}), named: self.bug.affected}
         pinned = {"system": self.system, "stop_at": self.bug.breaks, "settings": settings}
-        return draw(seed, {**setting, **pinned})
+        drawn = draw(seed, {**setting, **pinned})
+        return replace(drawn, settings={**drawn.settings, named: release})
 
     def live_spec(self, seed: int, release: str) -> RunSpec:
         """Give the options of a run as processes, with a release in it."""

@@ -123,8 +123,11 @@ def check_simulated(settings: Mapping[str, str]) -> None:
 
 def ranges(settings: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
     """Give the settings that a swarm draws for simulated nodes, beside others that it has drawn."""
-    dynamic = settings.get(QUORUM_SETTING) == DYNAMIC and not nodes_of_ours(settings)
-    if dynamic and all(release.line >= JOINS_SINCE for release in all_releases(settings)):
+    if nodes_of_ours(settings):
+        return {}
+    if settings.get(QUORUM_SETTING) == DYNAMIC and all(
+        release.line >= JOINS_SINCE for release in all_releases(settings)
+    ):
         return {**PERIODS, JOIN: JOINING}
     return PERIODS
 
