@@ -27,6 +27,7 @@ from checkers.liveness.peace import (
 )
 from checkers.liveness.shutdowns import late_shutdowns
 from checkers.liveness.timers import stuck_elections
+from checkers.replay.trace import Event
 from checkers.timeline.heard import last_heard_ns
 from harness.contracts.checker import RunData
 from harness.history.ops import NEMESIS, History, Op
@@ -43,6 +44,8 @@ QUORUM_SETTING = "krucible.quorum"
 SNAPSHOT_SETTING = "metadata.log.max.record.bytes.between.snapshots"
 BATCH_BYTES_MIN = 61  # the header of a batch
 # What elections and shutdowns are seen by: few of all events.
+AGAIN = ", and it was started again"  # in an anomaly's message
+_NEVER = 2**63
 _RARE = frozenset({"start", "role", "elected", "claim", "hb"})
 
 
@@ -206,16 +209,33 @@ def _unanswered(op: Op, what: str) -> Anomaly:
 
 
 def _overdue(run: RunData, due_bytes: int) -> Iterator[Anomaly]:
-    """Find nodes whose log is twice as long as it may be without a snapshot (KAFKA-14300)."""
+    """Find nodes whose log is twice as long as it may be without a snapshot (KAFKA-14300).
+
+    Where that is only since the node was started again, the anomaly says so.
+    """
     for name in names_of(run):
         newest = max((s.end for s in run.snapshots.get(name, ()) if s.error is None), default=0)
-        since = sum(batch.base >= newest for batch in run.logs.get(name, ()))
-        if since * BATCH_BYTES_MIN > 2 * due_bytes:
+        bases = [batch.base for batch in run.logs.get(name, ()) if batch.base >= newest]
+        if len(bases) * BATCH_BYTES_MIN > 2 * due_bytes:
+            again = _caught_up_again(run.events.get(name, ()))
+            later = bases if again is None else [base for base in bases if base >= again]
+            is_later = len(later) * BATCH_BYTES_MIN > 2 * due_bytes
             yield Anomaly(
                 "L11",
-                f"{name} has {since} batches after its newest snapshot, at {newest}; one is due"
-                f" after {due_bytes} bytes",
+                f"{name} has {len(bases)} batches after its newest snapshot, at {newest}; one is"
+                f" due after {due_bytes} bytes{'' if is_later else AGAIN}",
             )
+
+
+def _caught_up_again(events: Iterable[Event]) -> int | None:
+    """The offset of the first image of a node's last process; None: it has had but one process."""
+    starts, offset = 0, None
+    for event in events:
+        if event["t"] == "start":
+            starts, offset = starts + 1, None
+        elif event["t"] == "image" and offset is None:
+            offset = event["off"]
+    return None if starts < 2 else _NEVER if offset is None else offset  # noqa: PLR2004
 
 
 def _left_behind(run: RunData, nodes: Iterable[str]) -> Iterator[Anomaly]:

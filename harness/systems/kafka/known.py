@@ -61,7 +61,12 @@ KNOWN: Final = (
         red=True,
     ),
     Known("S5", ", as it had done when ", "docs/findings.md, a repeated vote ignores", red=True),
-    Known("L11", " is due after ", "docs/findings.md, a restart forgets how much", red=True),
+    Known(
+        "L11",
+        " and it was started again",
+        "docs/findings.md, a restart forgets how much",
+        red=True,
+    ),
     Known("S30", " its own removal ", "docs/findings.md, a removed leader leads on", red=True),
     Known(
         "S16",

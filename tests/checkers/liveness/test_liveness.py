@@ -12,6 +12,7 @@ from checkers.liveness.asking import SAME_PER_S_MAX
 from checkers.liveness.elections import IN_VAIN_MAX
 from checkers.liveness.peace import EVENTS_PER_S_MAX, HEARD_PER_S_MAX
 from checkers.liveness.plugin import (
+    AGAIN,
     ELECTION_SETTING,
     SNAPSHOT_SETTING,
     liveness,
@@ -198,6 +199,26 @@ def test_a_log_that_outgrows_its_snapshot_is_overdue(due_bytes: int, late: bool)
     snapshots = {"n1": (LogSnapshot(end=10, epoch=1, records=()),)}
     result = liveness(replace(told, spec=spec, logs={"n1": log}, snapshots=snapshots))
     assert [a.invariant for a in result.anomalies] == ["L11"] * late
+
+
+@pytest.mark.parametrize(("image", "again"), [(None, True), (8, False), (15, True)])
+def test_what_outgrew_its_snapshot_since_a_start_is_told_apart(
+    image: int | None, *, again: bool
+) -> None:
+    """Kafka counts bytes from the first image of a process on: docs/findings.md."""
+    log = tuple(
+        LogBatch(base=i, last=i, epoch=1, crc=i, control=False, records=()) for i in range(20)
+    )
+    run = Run()
+    run.tell("n1", 9, "start", leo=9)
+    if image is not None:
+        run.tell("n1", 9.1, "image", off=image, digest="0", kind="full")
+        run.tell("n1", 9.2, "image", off=19, digest="0", kind="delta")
+    spec = RunSpec(1, settings={SNAPSHOT_SETTING: "200"})
+    snapshots = {"n1": (LogSnapshot(end=8, epoch=1, records=()),)}
+    result = liveness(replace(run.data(), spec=spec, logs={"n1": log}, snapshots=snapshots))
+    (found,) = [each for each in result.anomalies if each.invariant == "L11"]
+    assert found.message.endswith(AGAIN) is again
 
 
 @pytest.mark.parametrize(
