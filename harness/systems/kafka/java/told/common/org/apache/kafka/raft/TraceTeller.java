@@ -249,7 +249,7 @@ final class TraceTeller {
     private void other(ApiMessage request, TraceAsked asked) {
         if (asked.error() != 0) {
             node.event("rpc_err").put("api", asked.api()).known("peer", asked.peer())
-                .known("req_ep", asked.epoch()).put("code", asked.error()).end();
+                .directory("peer_dir", asked.directory()).known("req_ep", asked.epoch()).put("code", asked.error()).end();
             return;
         }
         node.event("rpc_ok").put("api", asked.api()).known("peer", asked.peer())
