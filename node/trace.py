@@ -47,9 +47,11 @@ read     api, off, asked                 a client's read at applied offset ``off
 image    off, digest, kind, n            a broker published the image at ``off``; kind = full |
          delta, n = records loaded for it. Of Kafka's image orphans[names], topics that it has not
          and has settings of, and bare, the digest of all but these; open, that of all but its
-         passwords, if it has some
+         passwords, if it has some; settings{topic: part of the digest}, of topics that have some
 answered api, ver, off, n, req, res    of Apache Kafka: a controller's answer ``res`` to ``req``
-         (bodies, base64), by the records below ``off``; it came with ``n`` records from there on
+         (bodies, base64), by the records below ``off``; it came with ``n`` records from there on.
+         Of UpdateFeatures kraft, the kraft.version when it was asked, and kraft_after, when it was
+         answered, if no time has passed between them
 memory   off, wrong[texts]               of Apache Kafka: a controller compared what it has at
          ``off`` in memory with its node's image, and its indexes with what they are of
 delta    off, wrong[texts]               of Apache Kafka: what the deltas up to the image at ``off``

@@ -1,4 +1,4 @@
-"""What of Kafka's classes was executed in simulations, by JaCoCo's agent and its report."""
+"""Runs simulations under JaCoCo, and tells which lines of Kafka's classes they executed."""
 
 from __future__ import annotations
 

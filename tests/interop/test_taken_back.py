@@ -57,7 +57,7 @@ async def moving(route: Route) -> list[tuple[list[int], list[int]]]:
 
 
 def in_sync(scene: LiveScene) -> list[int]:
-    """Who is in sync in the partition by the log's last word."""
+    """Read the partition's ISR from the newest change of it in the controller's log."""
     changes = [each["isr"] for each in records(scene, "PartitionChangeRecord")]
     return next((list(each) for each in reversed(changes) if each is not None), [FIRST_ID])
 
@@ -92,7 +92,7 @@ def test_a_reassignment_that_is_taken_back_never_ends_since_4_3(
 
 
 async def levels(scene: LiveScene) -> Mapping[str, int]:
-    """What the controller says of finalised levels."""
+    """Ask the controller for the finalised levels."""
     addresses = scene.system.cluster().addresses
     told = await finalized(addresses[CONTROLLER], scene.system.cluster().network, timeout_s=5.0)
     assert told is not None

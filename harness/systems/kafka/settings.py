@@ -1,4 +1,4 @@
-"""Which settings runs of Apache Kafka may have, and which a swarm draws for them."""
+"""Checks the settings of runs of Apache Kafka, and lists those that a swarm draws for them."""
 
 from __future__ import annotations
 
