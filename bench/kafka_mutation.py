@@ -18,24 +18,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from itertools import count, groupby
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from bench.support import hunts
 from bench.support.executed import FOLDERS, OF_BROKERS, OF_KAFKA, executed, jars_of, lines
-from bench.support.figures import say, table
-from harness.nightly.proportion import wilson
+from bench.support.figures import say
 from harness.processes.outlook import expect
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import SimRun, simulate
@@ -54,6 +50,7 @@ SOURCES: Final = ROOT / "bench" / "support" / "java"
 MUTATOR: Final = "krucible.Mutator"
 MARK: Final = "krucible$reached"
 COUNTED: Final = ("caught", "survived", "hung", "broken")
+OTHERS: Final = ("dead", "unreached", "same")
 COMPARED: Final = 8  # seeds whose bytes tell whether a change does anything
 HUNG_AFTER_S: Final = 90  # of CPU beyond the budget
 MANY: Final = 40  # seeds are expected, so that the JVM compiles well
@@ -107,15 +104,10 @@ def all_mutations(dist: KafkaDist) -> list[Mutation]:
 
 def drawn(everything: Iterable[Mutation], rng: Random) -> Iterator[Mutation]:
     """Draw changes, none twice: first an operator, each as likely as the others, then a place."""
-    key = OPERATORS.index
-    by_operator = sorted(everything, key=lambda m: (key(m.operator), m.jar, m.name, m.number))
-    left = {name: list(group) for name, group in groupby(by_operator, key=lambda m: m.operator)}
-    while left:
-        operator = rng.choice(sorted(left))
-        places = left[operator]
-        yield places.pop(rng.randrange(len(places)))
-        if not places:
-            del left[operator]
+    groups: dict[str, list[Mutation]] = {name: [] for name in OPERATORS}
+    for each in sorted(everything, key=lambda m: (m.jar, m.name, m.number)):
+        groups[each.operator].append(each)
+    return hunts.one_by_one(groups, rng)
 
 
 # ------------------------------------------------------------------ the hunt
@@ -182,7 +174,7 @@ def hunt(
                 return {"outcome": "unreached", **done}
             if hashes == same:
                 return {"outcome": "same", **done}
-        if cpu_s >= budget_s:
+        if cpu_s >= budget_s and seed >= COMPARED:
             return {"outcome": "survived", "hashes": hashes, **done}
     raise AssertionError("a count has no end")
 
@@ -223,25 +215,8 @@ def in_a_process(
         "budget_s": budget_s,
     }
 
-    def limit() -> None:
-        cpu_s = int(budget_s) + HUNG_AFTER_S
-        resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
-
-    done = subprocess.run(
-        (sys.executable, "-m", "bench.kafka_mutation", "--one"),
-        input=json.dumps(order),
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        preexec_fn=limit,
-    )
-    if done.returncode == 0:
-        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        return answer
-    if -done.returncode in (signal.SIGXCPU, signal.SIGKILL):
-        return {"outcome": "hung"}
-    return {"outcome": "broken", "why": f"exit {done.returncode}: {done.stderr[-500:]}"}
+    outcome, why = hunts.in_a_process("bench.kafka_mutation", order, int(budget_s) + HUNG_AFTER_S)
+    return {"outcome": "broken", "why": why[-500:]} if outcome is None else outcome
 
 
 # ------------------------------------------------------------------ the figure
@@ -249,10 +224,9 @@ def in_a_process(
 
 def play(arguments: argparse.Namespace) -> None:
     """Hunt changes until as many count as were asked for."""
-    out: Path = arguments.out
     version: str = arguments.version
-    rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
-    seen = {str(Mutation(**row["mutation"])) + row["number"] for row in rows}
+    rows = hunts.stored(arguments.out)
+    seen = {Mutation(**row["mutation"]) for row in rows}
     everything = all_mutations(fetch_classes(Release(version)))
     say(f"{len(everything):,} changes of classes of Apache Kafka {version}")
     control = in_a_process(None, version, {}, arguments.budget)
@@ -262,46 +236,16 @@ def play(arguments: argparse.Namespace) -> None:
     came = lines(executed(fetch_classes(Release(version)), "--seeds", f"1..{COMPARED}"))
     near = [m for m in everything if (m.name, m.line) in came]
     say(f"{len(near):,} of them in lines that seeds 1 to {COMPARED} come to")
-    left = iter(drawn(near, Random(f"kafka mutation {arguments.seed}")))
-
-    def step() -> None:
-        while sum(row["outcome"] in COUNTED for row in rows) < arguments.draw:
-            mutation = next((m for m in left if f"{m}{m.number}" not in seen), None)
-            if mutation is None:
-                return
-            outcome = in_a_process(mutation, version, control["hashes"], arguments.budget)
-            row = {"mutation": asdict(mutation), "number": str(mutation.number), **outcome}
-            rows.append(row)
-            with out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
-            say(f"{row['outcome']}: {mutation} {row.get('by', '')} {row.get('cpu_s', '')}")
-
-    with ThreadPoolExecutor(arguments.jobs) as workers:
-        for done in [workers.submit(step) for _ in range(arguments.jobs)]:
-            done.result()
-    print(report(rows))
-
-
-def report(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Give the table of outcomes by operator, the figure, and the survivors by name."""
-    rows = list(rows)
-    outcomes = (*COUNTED, "dead", "unreached", "same")
-    by_operator: dict[str, Counter[str]] = {}
-    for row in rows:
-        by_operator.setdefault(row["mutation"]["operator"], Counter())[row["outcome"]] += 1
-    lines = [(name, *(c[each] for each in outcomes)) for name, c in sorted(by_operator.items())]
-    total = Counter(row["outcome"] for row in rows)
-    lines.append(("all", *(total[each] for each in outcomes)))
-    counted = sum(total[each] for each in COUNTED)
-    low, high = wilson(total["caught"], counted) if counted else (0.0, 1.0)
-    names = [str(Mutation(**row["mutation"])) for row in rows if row["outcome"] in COUNTED[1:]]
-    return "\n".join(
-        [
-            table(("operator", *outcomes), lines),
-            f"caught {total['caught']} of {counted} (95 %: {low:.0%} to {high:.0%})",
-            *("not caught: " + name for name in names),
-        ]
+    left = drawn(near, Random(f"kafka mutation {arguments.seed}"))
+    hunts.play(
+        (each for each in left if each not in seen),
+        lambda mutation: in_a_process(mutation, version, control["hashes"], arguments.budget),
+        rows,
+        arguments.out,
+        is_enough=lambda found: hunts.counted(found, COUNTED) >= arguments.draw,
+        jobs=arguments.jobs,
     )
+    print(hunts.report(rows, COUNTED, OTHERS, lambda row: str(Mutation(**row["mutation"]))))
 
 
 def main() -> None:

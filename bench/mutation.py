@@ -17,21 +17,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
-import signal
-import subprocess
 import sys
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from bench.support.figures import say, table
+from bench.support import hunts
+from bench.support.figures import say
 from bench.support.mutations import Mutation, draw, mutations, plant
-from harness.nightly.proportion import wilson
 
 ROOT = Path(__file__).resolve().parent.parent
 MUTATED = ("core", "log", "controller", "broker", "driver")  # folders of node
@@ -55,26 +50,11 @@ def in_a_process(
 ) -> dict[str, Any]:
     """Hunt in a new process, which may die or never end."""
     order = {"mutation": mutation and mutation.to_json(), "same": same, "budget_s": budget_s}
-
-    def limit() -> None:
-        cpu_s = int(CONTROL * budget_s) + HUNG_AFTER_S
-        resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
-
-    done = subprocess.run(
-        (sys.executable, "-m", "bench.mutation", "--one"),
-        input=json.dumps(order),
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        preexec_fn=limit,
-    )
-    if done.returncode == 0:
-        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        return answer
-    if -done.returncode in (signal.SIGXCPU, signal.SIGKILL):
-        return {"outcome": "hung"}
-    raise RuntimeError(f"{mutation}: exit {done.returncode}\n{done.stderr}")
+    cpu_s = int(CONTROL * budget_s) + HUNG_AFTER_S
+    outcome, why = hunts.in_a_process("bench.mutation", order, cpu_s)
+    if outcome is None:
+        raise RuntimeError(f"{mutation}: {why}")
+    return outcome
 
 
 def one() -> None:
@@ -92,57 +72,30 @@ def one() -> None:
 
 def play(arguments: argparse.Namespace) -> None:
     """Hunt mutations until as many count as were asked for."""
-    out: Path = arguments.out
-    rows = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
-    seen = {str(Mutation(**row["mutation"])) for row in rows}
+    rows = hunts.stored(arguments.out)
+    seen = {name_of(row) for row in rows}
     everything = all_mutations()
-    drawn = draw(everything, len(everything), Random(f"mutation {arguments.seed}"))
-    left = iter([m for m in drawn if str(m) not in seen])
     say(f"{len(everything):,} mutations of {len(MUTATED)} folders of node")
     same = in_a_process(None, {}, arguments.budget)
     if "calm" not in same:
         sys.exit(f"the unchanged node could not be simulated: {same}")
     if (alarm := same.pop("alarm")) is not None:
         sys.exit(f"the unchanged node is caught, so nothing can be said of changed ones: {alarm}")
-
-    def step() -> None:
-        while sum(row["outcome"] in COUNTED for row in rows) < arguments.draw:
-            mutation = next(left, None)
-            if mutation is None:
-                return
-            row = {"mutation": mutation.to_json(), **in_a_process(mutation, same, arguments.budget)}
-            rows.append(row)
-            with out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
-            say(f"{row['outcome']}: {mutation} {row.get('by', '')} {row.get('cpu_s', '')}")
-
-    with ThreadPoolExecutor(arguments.jobs) as workers:
-        for done in [workers.submit(step) for _ in range(arguments.jobs)]:
-            done.result()
-    print(report(rows))
-
-
-def report(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Give the table of outcomes by operator, the figure, and the survivors by name."""
-    rows = list(rows)
-    outcomes = (*COUNTED, "dead", "same")
-    by_operator: dict[str, Counter[str]] = {}
-    for row in rows:
-        counter = by_operator.setdefault(row["mutation"]["operator"], Counter())
-        counter[row["outcome"]] += 1
-    lines = [(name, *(c[each] for each in outcomes)) for name, c in sorted(by_operator.items())]
-    total = Counter(row["outcome"] for row in rows)
-    lines.append(("all", *(total[each] for each in outcomes)))
-    counted = sum(total[each] for each in COUNTED)
-    low, high = wilson(total["caught"], counted) if counted else (0.0, 1.0)
-    names = [str(Mutation(**row["mutation"])) for row in rows if row["outcome"] in COUNTED[1:]]
-    return "\n".join(
-        [
-            table(("operator", *outcomes), lines),
-            f"caught {total['caught']} of {counted} (95 %: {low:.0%} to {high:.0%})",
-            *("not caught: " + name for name in names),
-        ]
+    drawn = draw(everything, Random(f"mutation {arguments.seed}"))
+    hunts.play(
+        (each for each in drawn if str(each) not in seen),
+        lambda mutation: in_a_process(mutation, same, arguments.budget),
+        rows,
+        arguments.out,
+        is_enough=lambda found: hunts.counted(found, COUNTED) >= arguments.draw,
+        jobs=arguments.jobs,
     )
+    print(hunts.report(rows, COUNTED, ("dead", "same"), name_of))
+
+
+def name_of(row: Mapping[str, Any]) -> str:
+    """Give the name of a row's mutation."""
+    return str(Mutation(**row["mutation"]))
 
 
 def main() -> None:

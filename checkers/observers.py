@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from checkers.committed.fold import Folded, MakeFold, MetadataFold, Record, digest_of, settings_in
+from checkers.committed.fold import Folded, MakeFold, MetadataFold, Record, digest_of, loaded
 from checkers.committed.orphans import without_orphans
 from checkers.invariants.applying import AtomicBatches
 from checkers.invariants.controller_answers import C17
@@ -83,17 +83,17 @@ def _snapshots(run: RunData, images: ImageChecks, make_fold: MakeFold) -> Iterat
         for snapshot in snapshots:
             if snapshot.error is None:
                 try:
-                    digest = digest_of(snapshot, make_fold)
+                    state = loaded(snapshot, make_fold)
                     records, orphans = without_orphans(snapshot.records)
                     bare = _rest(snapshot, records, make_fold)
                     records = [each for each in snapshot.records if each["type"] != CREDENTIAL]
                     without = _rest(snapshot, records, make_fold)
-                    settings = settings_in(snapshot, make_fold)
                 except (RecordError, ImageError) as error:
                     where = f"the snapshot of {node} at offset {snapshot.end}"
                     yield Anomaly("C8", f"{where} is no state: {error}")
                     continue
-                seen = Snapshot(snapshot.end, digest, {}, orphans, bare, without, settings)
+                settings = state.topic_settings()
+                seen = Snapshot(snapshot.end, state.digest, {}, orphans, bare, without, settings)
                 yield from images.judge_snapshot(node, seen)
 
 

@@ -19,6 +19,8 @@ from random import Random
 from types import CodeType, ModuleType
 from typing import Any
 
+from bench.support.hunts import one_by_one
+
 TELLING = frozenset(("trace", "debug", "info", "warning", "error", "exception"))
 UNTOUCHED = frozenset(("__init__", "__repr__", "__str__", "to_json"))
 TEXT_MAX = 100  # characters of a place, where it is shown
@@ -98,18 +100,12 @@ def reached() -> bool:
     return bool(_reached)
 
 
-def draw(all_of: list[Mutation], count: int, rng: Random) -> list[Mutation]:
+def draw(all_of: list[Mutation], rng: Random) -> Iterator[Mutation]:
     """Draw mutations, none twice: first an operator, each as likely as the others, then a place."""
     by_operator = sorted(all_of, key=lambda m: (m.operator, m.file, m.number))
-    left = {name: list(group) for name, group in groupby(by_operator, key=lambda m: m.operator)}
-    drawn: list[Mutation] = []
-    while left and len(drawn) < count:
-        operator = rng.choice(sorted(left))
-        places = left[operator]
-        drawn.append(places.pop(rng.randrange(len(places))))
-        if not places:
-            del left[operator]
-    return drawn
+    return one_by_one(
+        {name: list(group) for name, group in groupby(by_operator, key=lambda m: m.operator)}, rng
+    )
 
 
 def plant(mutation: Mutation, root: Path) -> None:

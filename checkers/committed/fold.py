@@ -176,18 +176,16 @@ def fold(known: Reference, below: int, make: MakeFold = MetadataFold) -> Folded:
     return folding.folded
 
 
+def loaded(snapshot: LogSnapshot, make: MakeFold = MetadataFold) -> Fold:
+    """The state in a snapshot; raises RecordError, ImageError."""
+    image = make()
+    image.load(snapshot.records, snapshot.end)
+    return image
+
+
 def digest_of(snapshot: LogSnapshot, make: MakeFold = MetadataFold) -> str:
     """The digest of the state in a snapshot; raises RecordError, ImageError."""
-    image = make()
-    image.load(snapshot.records, snapshot.end)
-    return image.digest
-
-
-def settings_in(snapshot: LogSnapshot, make: MakeFold = MetadataFold) -> Mapping[str, str]:
-    """The parts of that digest that are settings of topics; raises RecordError, ImageError."""
-    image = make()
-    image.load(snapshot.records, snapshot.end)
-    return image.topic_settings()
+    return loaded(snapshot, make).digest
 
 
 def _load(snapshot: LogSnapshot, image: Fold, folded: Folded) -> bool:

@@ -172,7 +172,7 @@ class AnswerChecks:
         try:
             schema = api_schema(event["api"], event["ver"])
             request, answer = decode(schema.request, asked), flat(decode(schema.response, said))
-            wrong = list(_left_by_refusal(event, answer))
+            wrong = _left_by_refusal(event, answer)
             if not wrong:
                 if self._is_open(event, request, answer):
                     return
@@ -338,12 +338,13 @@ def flat(value: object, path: str = "", unjudged: frozenset[str] = UNJUDGED) -> 
     }
 
 
-def _left_by_refusal(event: Event, answer: _Flat) -> Iterator[str]:
+def _left_by_refusal(event: Event, answer: _Flat) -> list[str]:
     """Tell what a refusal changed all the same, beside the metadata."""
     before = event.get("kraft")
     after = event.get("kraft_after", before)
     if before != after and any(error != ApiError.NONE for error in errors_of(answer)):
-        yield f"it was refused, and kraft.version, which was {before}, is {after}"
+        return [f"it was refused, and kraft.version, which was {before}, is {after}"]
+    return []
 
 
 def errors_of(answer: _Flat) -> list[object]:

@@ -28,6 +28,12 @@ from harness.systems.kafka.releases import (
 )
 from harness.verdict import Known
 
+
+def _told(finding: str, *signs: tuple[str, str]) -> tuple[Known, ...]:
+    """Make what tells of a finding: invariants, each with a part of its message."""
+    return tuple(Known(invariant, text, finding) for invariant, text in signs)
+
+
 # Without a leader a node of 4.1 asks for one again as soon as it was told that there is none.
 KNOWN: Final = (
     Known("L12", "sent the same Fetch of epoch", "docs/kafka.md, a Fetch without end"),
@@ -163,12 +169,10 @@ RENUMBERS: Final = Known(
 
 # A topic's settings stay with whoever reads its creation and its deletion at once. A release that
 # nobody has looked at is not known to do so.
-KEEPS_SETTINGS: Final = tuple(
-    Known("C8", f", the same but for {told}: ", "docs/findings.md, a deleted topic's settings")
-    for told in (
-        "settings of deleted topics",
-        "settings that new topics have of deleted ones",
-    )
+KEEPS_SETTINGS: Final = _told(
+    "docs/findings.md, a deleted topic's settings",
+    ("C8", ", the same but for settings of deleted topics: "),
+    ("C8", ", the same but for settings that new topics have of deleted ones: "),
 )
 # And so does a controller that loads them from the snapshot of one that did.
 LOADS_SETTINGS: Final = Known(
@@ -211,12 +215,10 @@ KEEPS_CANDIDATES: Final = Known(
 )
 
 # A change of min.insync.replicas makes a partition without a leader forget who may lead it.
-CLEARS_ELIGIBLE: Final = tuple(
-    Known(invariant, told, "docs/findings.md, a partition that nobody may lead any more")
-    for invariant, told in (
-        ("C14", ", but nobody may lead it any more"),
-        ("C17", "is ClearElrRecord, where PartitionChangeRecord is due"),
-    )
+CLEARS_ELIGIBLE: Final = _told(
+    "docs/findings.md, a partition that nobody may lead any more",
+    ("C14", ", but nobody may lead it any more"),
+    ("C17", "is ClearElrRecord, where PartitionChangeRecord is due"),
 )
 
 # Who fetched as a voter counts as one until the next majority, though it was removed.
@@ -256,21 +258,17 @@ ELECTS_EMPTY: Final = Known(
 )
 
 # A replica that was moved away stays in the ELR.
-KEEPS_MOVED: Final = tuple(
-    Known(invariant, told, "docs/findings.md, who was moved away stays eligible")
-    for invariant, told in (
-        ("C3", " has members that are no replicas"),
-        ("C17", "; some who are eligible are no replicas"),
-    )
+KEEPS_MOVED: Final = _told(
+    "docs/findings.md, who was moved away stays eligible",
+    ("C3", " has members that are no replicas"),
+    ("C17", "; some who are eligible are no replicas"),
 )
 
 # What a reassignment wanted stays when another one takes its place; since 4.3 that may never end.
-KEEPS_MOVING: Final = tuple(
-    Known(invariant, told, "docs/findings.md, a reassignment that is taken back")
-    for invariant, told in (
-        ("C3", " has in one reassignment both added and removed "),
-        ("C17", "; of a reassignment before it some are still added or removed"),
-    )
+KEEPS_MOVING: Final = _told(
+    "docs/findings.md, a reassignment that is taken back",
+    ("C3", " has in one reassignment both added and removed "),
+    ("C17", "; of a reassignment before it some are still added or removed"),
 )
 
 # A refused change of levels raises kraft.version all the same.
@@ -387,10 +385,7 @@ UNTIL: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
         CLEARS_ELIGIBLE_UNTIL,
         (*CLEARS_ELIGIBLE, *KEEPS_MOVED, *LEAVES_OUT, *SWITCHES_OFF, KEEPS_CANDIDATES),
     ),
-    (
-        KEEPS_MOVING_UNTIL,
-        (*KEEPS_MOVING, RAISED_ALL_THE_SAME),
-    ),
+    (KEEPS_MOVING_UNTIL, (*KEEPS_MOVING, RAISED_ALL_THE_SAME)),
     (COUNTS_REMOVED_UNTIL, (COUNTS_REMOVED,)),
     (ELECTS_EMPTY_UNTIL, (ELECTS_EMPTY,)),
     (KEEPS_DELETED_UNTIL, KEEPS_DELETED),
