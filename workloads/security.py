@@ -1,7 +1,8 @@
 """``security``: clients change ACLs, quotas, passwords (SCRAM) and delegation tokens.
 
-Clients read nothing. Checkers judge the committed log, the images and snapshots that nodes make of
-it (C8), the memory of controllers (C16), and that no token comes back (C11).
+Now and then they ask for what must be refused. Clients read nothing. Checkers judge the answers
+(C17), the committed log, the images and snapshots that nodes make of it (C8), the memory of
+controllers (C16), and that no token comes back (C11).
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from kio.schema.alter_user_scram_credentials.v0.request import (
     ScramCredentialUpsertion,
 )
 from kio.schema.create_acls.v3.request import AclCreation, CreateAclsRequest
-from kio.schema.create_delegation_token.v3.request import CreateDelegationTokenRequest
+from kio.schema.create_delegation_token.v3.request import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+)
 from kio.schema.delete_acls.v3.request import DeleteAclsFilter, DeleteAclsRequest
 from kio.schema.expire_delegation_token.v2.request import ExpireDelegationTokenRequest
 from kio.schema.renew_delegation_token.v2.request import RenewDelegationTokenRequest
@@ -44,12 +48,33 @@ from node.wire.network import Caller
 USERS: Final = 4
 KINDS: Final = (2, 3, 4)  # of resources: topics, groups, the cluster
 CLUSTER_KIND, CLUSTER_NAME = 4, "kafka-cluster"
-ANY, LITERAL, PREFIXED = 1, 3, 4  # patterns; 1 is any operation and any permission, too
+ANY, MATCH, LITERAL, PREFIXED = 1, 2, 3, 4  # patterns; 1 is any operation and permission, too
 OPERATIONS: Final = (3, 4, 8)  # read, write, describe
 ALLOW, DENY = 3, 2
 QUOTAS: Final = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
 MECHANISMS: Final = (1, 2)  # SCRAM-SHA-256, SCRAM-SHA-512
 ITERATIONS: Final = 4096  # the least that Kafka takes
+RARELY: Final = 256  # quotas is set twice in one request, which Kafka is known to get wrong
+SENSELESS: Final = 8  # of so many requests one asks for what must be refused
+# Whom, what and how much must be refused.
+NO_QUOTAS: Final[tuple[tuple[dict[str, str | None], str, float], ...]] = (
+    ({}, QUOTAS[0], 1.0),
+    ({"user": ""}, QUOTAS[0], 1.0),
+    ({"group": "g"}, QUOTAS[0], 1.0),
+    ({"ip": None, "user": "u0"}, "connection_creation_rate", 1.0),
+    ({"ip": None}, QUOTAS[0], 1.0),
+    ({"user": "u0"}, "connection_creation_rate", 1.0),
+    ({"user": "u0"}, QUOTAS[0], 0.0),
+    ({"user": "u0"}, QUOTAS[0], -1.0),
+    ({"user": "u0"}, QUOTAS[1], 1.5),
+    ({"ip": None}, "connection_creation_rate", 2.0**31),
+)
+NO_PASSWORDS: Final = (  # name, mechanism and iterations that must be refused
+    ("", 1, ITERATIONS),
+    ("u0", 3, ITERATIONS),
+    ("u1", 1, ITERATIONS - 1),
+    ("u1", 2, 16_385),
+)
 LIVES_MS: Final = (2000, 10_000, 60_000)  # of tokens
 AT_ONCE: Final = -1  # a time until a token expires: it is taken back
 LAST: Final = {"of": {"user": "last"}, "name": QUOTAS[0], "value": 1}
@@ -88,14 +113,18 @@ def allow(rng: Random, _: int) -> Draft:
         "operation": rng.choice(OPERATIONS),
         "permission": rng.choice((ALLOW, DENY)),
     }
-    return Draft("allow", {"entries": [entry] * rng.choice((1, 1, 1, 2))})
+    entries = [entry] * rng.choice((1, 1, 1, 2))
+    if not rng.randrange(SENSELESS):
+        entries.append({**entry, **rng.choice(({"name": ""}, {"user": None}))})
+    return Draft("allow", {"entries": entries})
 
 
 def forbid(rng: Random, _: int) -> Draft:
     """Draw who shall have no ACL any more: a user, or all in some resource."""
     user = rng.choice((None, *range(USERS)))
     name = rng.choice((None, f"r{rng.randrange(USERS)}")) if user is not None else CLUSTER_NAME
-    return Draft("forbid", {"user": user, "name": name})
+    pattern = rng.choice((ANY, ANY, MATCH, LITERAL, PREFIXED))
+    return Draft("forbid", {"user": user, "name": name, "pattern": pattern})
 
 
 def quota(rng: Random, _: int) -> Draft:
@@ -111,19 +140,32 @@ def quota(rng: Random, _: int) -> Draft:
     )
     parts = rng.choice(every)
     name = "connection_creation_rate" if "ip" in parts else rng.choice(QUOTAS)
-    value = rng.choice((None, 10 + rng.randrange(90)))
-    return Draft("quota", {"of": parts, "name": name, "value": value})
+    value: float | None = rng.choice((None, 10 + rng.randrange(90)))
+    if not rng.randrange(SENSELESS):
+        parts, name, value = rng.choice(NO_QUOTAS)
+    asked = {"of": parts, "name": name, "value": value}
+    if not rng.randrange(RARELY):
+        asked["again"] = 10 + rng.randrange(90)  # the same in the same request
+    return Draft("quota", asked)
 
 
 def password(rng: Random, _: int) -> Draft:
     """Draw a user who gets another password, or has none any more."""
-    asked = {"user": rng.randrange(USERS), "mechanism": rng.choice(MECHANISMS)}
-    return Draft("password", {**asked, "salt": rng.choice((None, rng.randrange(1000)))})
+    name, mechanism, turns = f"u{rng.randrange(USERS)}", rng.choice(MECHANISMS), ITERATIONS
+    salt = rng.choice((None, rng.randrange(1000)))
+    if not rng.randrange(SENSELESS):
+        (name, mechanism, turns), salt = rng.choice(NO_PASSWORDS), 0
+    asked = {"user": name, "mechanism": mechanism, "iterations": turns, "salt": salt}
+    return Draft("password", asked)
 
 
 def token(rng: Random, _: int) -> Draft:
-    """Draw how long a new token may live."""
-    return Draft("token", {"life_ms": rng.choice(LIVES_MS)})
+    """Draw how long a new token may live, whose it is, and who else may renew it."""
+    asked: dict[str, Any] = {"life_ms": rng.choice(LIVES_MS), "owner": None, "renewers": []}
+    if not rng.randrange(SENSELESS):
+        asked["owner"] = f"u{rng.randrange(USERS)}"
+        asked["renewers"] = rng.choice(([], [["User", "ANONYMOUS"]], [["Group", "g"]]))
+    return Draft("token", asked)
 
 
 def renew(rng: Random, _: int) -> Draft:
@@ -160,13 +202,13 @@ class SecurityOps:
                 case "allow":
                     await self._ask(_creations(asked["entries"]), _of_results)
                 case "forbid":
-                    await self._ask(_filter(asked["user"], asked["name"]), _of_filters)
+                    await self._ask(_filter(**asked), _of_filters)
                 case "quota":
                     await self._ask(_quota(**asked), _of_entries)
                 case "password":
                     await self._ask(_password(**asked), _of_results)
                 case "token":
-                    made = await self._ask(_token(asked["life_ms"]), no_error)
+                    made = await self._ask(_token(**asked), no_error)
                     self._tokens.append(bytes(made.hmac))
                 case "renew":
                     await self._ask(_renewal(self._token(asked), asked["ms"]), no_error)
@@ -204,8 +246,8 @@ def _of_entries(answer: Any) -> None:
     the_row(answer.entries)
 
 
-def _principal(user: int) -> str:
-    return f"User:u{user}"
+def _principal(user: int | None) -> str:
+    return "nobody" if user is None else f"User:u{user}"
 
 
 def _creations(entries: list[dict[str, Any]]) -> CreateAclsRequest:
@@ -225,13 +267,13 @@ def _creations(entries: list[dict[str, Any]]) -> CreateAclsRequest:
     )
 
 
-def _filter(user: int | None, name: str | None) -> DeleteAclsRequest:
+def _filter(*, user: int | None, name: str | None, pattern: int) -> DeleteAclsRequest:
     return DeleteAclsRequest(
         filters=(
             DeleteAclsFilter(
                 resource_type_filter=i8(ANY),
                 resource_name_filter=name,
-                pattern_type_filter=i8(ANY),
+                pattern_type_filter=i8(pattern),
                 principal_filter=None if user is None else _principal(user),
                 host_filter=None,
                 operation=i8(ANY),
@@ -241,25 +283,28 @@ def _filter(user: int | None, name: str | None) -> DeleteAclsRequest:
     )
 
 
-def _quota(*, of: dict[str, str | None], name: str, value: int | None) -> AlterClientQuotasRequest:
-    change = OpData(key=name, value=f64(float(value or 0)), remove=value is None)
-    parts = tuple(EntityData(entity_type=kind, entity_name=who) for kind, who in of.items())
-    return AlterClientQuotasRequest(
-        entries=(EntryData(entity=parts, ops=(change,)),), validate_only=False
-    )
+def _quota(
+    *, of: dict[str, str | None], name: str, value: float | None, again: float | None = None
+) -> AlterClientQuotasRequest:
+    parts = tuple([EntityData(entity_type=kind, entity_name=who) for kind, who in of.items()])
+    values = (value,) if again is None else (value, again)
+    ops = [OpData(key=name, value=f64(float(each or 0)), remove=each is None) for each in values]
+    entries = tuple([EntryData(entity=parts, ops=(op,)) for op in ops])
+    return AlterClientQuotasRequest(entries=entries, validate_only=False)
 
 
-def _password(*, user: int, mechanism: int, salt: int | None) -> AlterUserScramCredentialsRequest:
-    name = f"u{user}"
+def _password(
+    *, user: str, mechanism: int, iterations: int, salt: int | None
+) -> AlterUserScramCredentialsRequest:
     if salt is None:
-        gone = ScramCredentialDeletion(name=name, mechanism=i8(mechanism))
+        gone = ScramCredentialDeletion(name=user, mechanism=i8(mechanism))
         return AlterUserScramCredentialsRequest(deletions=(gone,), upsertions=())
     new = ScramCredentialUpsertion(
-        name=name,
+        name=user,
         mechanism=i8(mechanism),
-        iterations=i32(ITERATIONS),
+        iterations=i32(iterations),
         salt=str(salt).encode(),
-        salted_password=hashlib.sha256(f"{name} {salt}".encode()).digest(),
+        salted_password=hashlib.sha256(f"{user} {salt}".encode()).digest(),
     )
     return AlterUserScramCredentialsRequest(deletions=(), upsertions=(new,))
 
@@ -268,11 +313,15 @@ def _ms(duration: int) -> i64Timedelta:
     return i64Timedelta.parse(timedelta(milliseconds=duration))
 
 
-def _token(life_ms: int) -> CreateDelegationTokenRequest:
+def _token(
+    *, life_ms: int, owner: str | None, renewers: list[list[str]]
+) -> CreateDelegationTokenRequest:
     return CreateDelegationTokenRequest(
-        owner_principal_type=None,
-        owner_principal_name=None,
-        renewers=(),
+        owner_principal_type=None if owner is None else "User",
+        owner_principal_name=owner,
+        renewers=tuple(
+            [CreatableRenewers(principal_type=kind, principal_name=who) for kind, who in renewers]
+        ),
         max_lifetime=_ms(life_ms),
     )
 

@@ -23,6 +23,7 @@ from uuid import UUID
 import msgspec
 
 from checkers.committed.reference import Reference
+from checkers.invariants import security_answers
 from checkers.replay.trace import Event, label
 from harness.contracts.evidence import LogBatch
 from harness.contracts.meaning import Meaning
@@ -113,6 +114,7 @@ class AnswerChecks:
 
     def __init__(self, known: Reference, settings: Mapping[str, str]) -> None:
         self.checked = 0
+        self._settings = settings
         newest = ControllerConfig(
             num_partitions=int(settings.get("num.partitions", 1)),
             default_replication_factor=int(settings.get("default.replication.factor", 1)),
@@ -141,7 +143,7 @@ class AnswerChecks:
 
     def feed(self, event: Event) -> None:
         """Take in an answer; it is judged when all is committed that it went by."""
-        if event["api"] in JUDGED:
+        if event["api"] in JUDGED or event["api"] in security_answers.JUDGED:
             self._count += 1
             heappush(self._waiting, (event["off"], self._count, event))
 
@@ -176,10 +178,16 @@ class AnswerChecks:
             if not wrong:
                 if self._is_open(event, request, answer):
                     return
-                for answering in self._answerers(event, request):
-                    wrong = self._wrong(event, asked, request, answer, answering)
-                    if not wrong:
-                        break
+                if event["api"] in security_answers.JUDGED:
+                    found = self._of_security(event, request, decode(schema.response, said))
+                    if found is None:
+                        return
+                    wrong = found
+                else:
+                    for answering in self._answerers(event, request):
+                        wrong = self._wrong(event, asked, request, answer, answering)
+                        if not wrong:
+                            break
         except (AnsweringError, RemoteProtocolError, UnsupportedVersionError):
             return  # a version that we do not serve, or what Kafka refuses to read
         self.checked += 1
@@ -256,6 +264,15 @@ class AnswerChecks:
         if api == ApiKey.BROKER_REGISTRATION:  # C1 judges epochs
             wrong = [each for each in wrong if "broker_epoch is " not in each]
         return wrong
+
+    def _of_security(self, event: Event, request: Any, answer: Any) -> list[str] | None:
+        """Tell what differs from the answer that is due; None: that is not known."""
+        written = self._written(event)
+        return security_answers.judge(
+            security_answers.Asked(
+                event["api"], self._image, request, answer, written, self._settings
+            )
+        )
 
     def _oddity(
         self, theirs: Iterable[MetadataRecord], ours: Iterable[MetadataRecord]

@@ -301,6 +301,7 @@ def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -
         ("unknown-change", "crash"),
         ("no-number", "L3"),
         ("refused-levels", "C17"),
+        ("refused-quota", "C17"),
         ("clock-back", "L4"),
         ("broker-epoch", "C1"),
         ("before-the-flush-simulated", "C11"),

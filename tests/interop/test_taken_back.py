@@ -1,4 +1,4 @@
-"""``docs/findings.md``: a reassignment that is taken back, and a refused change of levels.
+"""``docs/findings.md``: a reassignment that is taken back, and what is done though it is refused.
 
 A real controller and real brokers. Should a newer Apache Kafka do better, this fails, and the page
 is to be changed.
@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from kio.schema.alter_client_quotas.v1 import request as quotas
 from kio.schema.alter_partition_reassignments.v0 import request as moves
 from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
 from kio.schema.types import BrokerId, TopicName
 from kio.schema.update_features.v1.request import FeatureUpdateKey, UpdateFeaturesRequest
-from kio.static.primitive import i8, i16, i32
+from kio.static.primitive import f64, i8, i16, i32
 
 from harness.kafka.client import REQUEST_TIMEOUT
 from harness.kafka.features import finalized
@@ -30,7 +31,7 @@ from tests.support.live.scene import LiveScene, play
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 FIRST_ID, OTHER, OTHER_ID = 2, "n3", 3
 LASTS_S = 15.0
-INVALID_UPDATE_VERSION = 95
+INVALID_REQUEST, INVALID_UPDATE_VERSION = 42, 95
 ENDLESS = KNOWN[-1]  # releases from 4.3 on
 
 
@@ -120,6 +121,29 @@ def test_a_refused_change_of_levels_raises_kraft_version(
         assert (await levels(scene))[METADATA_VERSION] == before[METADATA_VERSION]
         await until(lambda: bool(records(scene, "KRaftVersion")))
         assert (await levels(scene))[KRAFT_VERSION] == 1
+        route.close()
+
+    play(tmp_path, main, with_brokers(release, 2), frozenset())
+
+
+@pytest.mark.parametrize("release", [DEFAULT, KNOWN[-1]])
+def test_a_refused_quota_is_set(kafka: KafkaDist, release: str, tmp_path: Path) -> None:
+    """A request names a user twice, once for each of two rates (KIP-546)."""
+    assert kafka.archive.is_file()
+
+    async def main(scene: LiveScene) -> None:
+        route = Route(scene.system.cluster(), CONTROLLER)
+        user = (quotas.EntityData(entity_type="user", entity_name="u"),)
+        rates = [
+            quotas.OpData(key=f"{name}_byte_rate", value=f64(1000.0), remove=False)
+            for name in ("producer", "consumer")
+        ]
+        entries = tuple([quotas.EntryData(entity=user, ops=(rate,)) for rate in rates])
+        wanted = quotas.AlterClientQuotasRequest(entries=entries, validate_only=False)
+        told = await request(await route.connect(CONTROLLER), wanted)
+        assert [int(row.error_code) for row in told.entries] == [INVALID_REQUEST]
+        await until(lambda: bool(records(scene, "ClientQuotaRecord")))
+        assert [each["key"] for each in records(scene, "ClientQuotaRecord")] == [rates[0].key]
         route.close()
 
     play(tmp_path, main, with_brokers(release, 2), frozenset())

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
 from harness.errors import UsageError
 from harness.sessions.plan import Plan
 from harness.spec import RunSpec
-from workloads.security import AT_ONCE, expire, forbid, quota
+from workloads.security import (
+    AT_ONCE,
+    NO_PASSWORDS,
+    NO_QUOTAS,
+    allow,
+    expire,
+    forbid,
+    password,
+    quota,
+    token,
+)
 
 
 def test_controllers_that_serve_none_of_it_are_refused() -> None:
@@ -20,16 +31,39 @@ def test_controllers_that_serve_none_of_it_are_refused() -> None:
 def test_quotas_are_of_users_clients_both_and_addresses_and_some_go() -> None:
     rng = Random(1)
     drawn = [quota(rng, n).value for n in range(200)]
-    assert {frozenset(each["of"]) for each in drawn} == {
+    fine = [each for each in drawn if not is_senseless(each)]
+    assert {frozenset(each["of"]) for each in fine} == {
         frozenset({"user"}),
         frozenset({"client-id"}),
         frozenset({"user", "client-id"}),
         frozenset({"ip"}),
     }
-    assert any(each["value"] is None for each in drawn)
+    assert any(each["value"] is None for each in fine)
     assert all(
-        (each["name"] == "connection_creation_rate") == ("ip" in each["of"]) for each in drawn
+        (each["name"] == "connection_creation_rate") == ("ip" in each["of"]) for each in fine
     )
+    assert 10 < len(drawn) - len(fine) < 50
+
+
+def is_senseless(quota: dict[str, Any]) -> bool:
+    return (quota["of"], quota["name"], quota["value"]) in NO_QUOTAS
+
+
+def test_one_of_some_hundred_quotas_is_set_twice_in_a_request() -> None:
+    rng = Random(1)
+    again = ["again" in quota(rng, n).value for n in range(4000)]
+    assert 4 < again.count(True) < 40
+
+
+def test_what_must_be_refused_is_asked_for_now_and_then() -> None:
+    rng = Random(1)
+    passwords = [password(rng, n).value for n in range(100)]
+    asked = {(each["user"], each["mechanism"], each["iterations"]) for each in passwords}
+    assert asked.issuperset(NO_PASSWORDS)
+    acls = [entry for n in range(100) for entry in allow(rng, n).value["entries"]]
+    assert {"", None} <= {acls_[key] for acls_ in acls for key in ("name", "user")}
+    renewers = [each for n in range(100) for each in token(rng, n).value["renewers"]]
+    assert {kind for kind, _ in renewers} == {"User", "Group"}
 
 
 def test_tokens_are_taken_back_and_acls_go_by_user_and_by_resource() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from harness.systems.kafka.releases import (
+    CHECKS_PRINCIPALS_SINCE,
     CLAIMS_CAUGHT_UP_SINCE,
     CLEARS_ELIGIBLE_UNTIL,
     COUNTS_FETCHERS_SINCE,
@@ -144,6 +145,11 @@ LEADS_ON: Final = Known(
 CLAIMS_EARLY: Final = Known(
     "S21", ", but none of its own", "docs/kafka.md, a leader before 3.6 is told early"
 )
+OF_NOBODY: Final = Known(
+    "C17",
+    ": it makes an ACL of a principal that has no type",
+    "docs/kafka.md, an ACL of nobody",
+)
 # Before 3.5.2 a snapshot gets its name before its content is on the disk (KAFKA-15312).
 NAMED_TOO_EARLY: Final = tuple(
     Known(invariant, told, "docs/kafka.md, a snapshot before 3.5.2 is named too early", faults)
@@ -279,6 +285,14 @@ RAISED_ALL_THE_SAME: Final = Known(
     red=True,
 )
 
+# A quota that is refused, as its entity comes twice in a request, is set all the same.
+SET_ALL_THE_SAME: Final = Known(
+    "C17",
+    ": it names an entity twice, refuses it, and sets its quota",
+    "docs/findings.md, a refused quota is set",
+    red=True,
+)
+
 # Before 4.3 a broker that tells of a directory makes a partition forget who may lead it.
 FORGETS_ELIGIBLE: Final = Known(
     "C17",
@@ -373,6 +387,7 @@ BEFORE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (FSYNCS_SNAPSHOTS_SINCE, NAMED_TOO_EARLY),
     (KEEPS_ELIGIBLE_SINCE, (FORGETS_ELIGIBLE,)),
     (KEEPS_EPOCHS_SINCE, (RENUMBERS,)),
+    (CHECKS_PRINCIPALS_SINCE, (OF_NOBODY,)),
     (VOTES_KEPT_SINCE, (FORGETS, FORGETS_LEADER)),
 )
 SINCE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
@@ -385,7 +400,7 @@ UNTIL: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
         CLEARS_ELIGIBLE_UNTIL,
         (*CLEARS_ELIGIBLE, *KEEPS_MOVED, *LEAVES_OUT, *SWITCHES_OFF, KEEPS_CANDIDATES),
     ),
-    (KEEPS_MOVING_UNTIL, (*KEEPS_MOVING, RAISED_ALL_THE_SAME)),
+    (KEEPS_MOVING_UNTIL, (*KEEPS_MOVING, RAISED_ALL_THE_SAME, SET_ALL_THE_SAME)),
     (COUNTS_REMOVED_UNTIL, (COUNTS_REMOVED,)),
     (ELECTS_EMPTY_UNTIL, (ELECTS_EMPTY,)),
     (KEEPS_DELETED_UNTIL, KEEPS_DELETED),

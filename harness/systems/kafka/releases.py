@@ -31,6 +31,7 @@ COUNTS_FETCHERS_SINCE: Final = (3, 7)  # a leader, to resign without them (KAFKA
 DYNAMIC_SINCE: Final = (3, 9)  # voters in the log (KIP-853)
 DESCRIBES_SINCE: Final = (3, 9)  # voters by directory, in version 2 of DescribeQuorum
 LEADS_WHEN_ELECTED_SINCE: Final = (3, 9)  # as state machines are told
+CHECKS_PRINCIPALS_SINCE: Final = (3, 9)  # of new ACLs
 KEEPS_EPOCHS_SINCE: Final = (3, 9)  # of brokers, when the same incarnation registers again
 VOTES_KEPT_SINCE: Final = (4, 0)  # of followers, in quorum-state
 HEARD_AT_ONCE_SINCE: Final = (4, 1)  # of the high watermark (KIP-1166)

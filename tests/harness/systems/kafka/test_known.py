@@ -12,6 +12,7 @@ from checkers.invariants.eligible import KEPT, SWITCHED_OFF
 from checkers.invariants.images import BY_ELIGIBLE, BY_ORPHANS, BY_PASSWORDS
 from checkers.invariants.leading import ALONE, NONE_OF_ITS_OWN
 from checkers.invariants.metadata_log import BEHIND, BOTH_WAYS, SAME_INCARNATION
+from checkers.invariants.security_answers import OF_NOBODY, TWICE
 from harness.systems.kafka.known import known_of
 from harness.systems.kafka.releases import Release
 from harness.verdict import Anomaly
@@ -200,6 +201,9 @@ def test_the_first_releases_begin_to_lead_early_and_lead_on(
         ("C17", f"[0].leader is -2, where 2 is due; {KEEPS_MOVING}", "4.4.0", True, False),
         ("C3", f"partition t-0 after offset 7 has {BOTH_WAYS} [3]: ...", "4.4.0", True, False),
         ("C17", f"...: {REFUSED}, and kraft.version, which was 0, is 1", "4.4.0", True, True),
+        ("C17", f"n1 answered CreateAclsRequest v3 (...: {OF_NOBODY}; ...", "3.7.2", True, False),
+        ("C17", f"n1 answered CreateAclsRequest v3 (...: {OF_NOBODY}; ...", "3.9.2", False, False),
+        ("C17", f"n1 answered AlterClientQuotasRequest v1 (...: {TWICE}; ...", "4.4.0", True, True),
         ("C16", "has in memory at offset 9 brokersToElrs of 2 has t-0", "4.3.1", True, False),
         ("C16", "has in memory at offset 9 brokersToIsrs of 2 has t-0", "4.3.1", False, False),
         ("C16", f"at offset 9 {OF_TOPIC} is {{a=1}}, not null", "4.3.1", True, True),
