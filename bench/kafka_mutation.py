@@ -1,6 +1,7 @@
 """Measure how many machine-made bugs of Apache Kafka the swarm catches in the simulator.
 
     python bench/kafka_mutation.py [--version 4.4.0] [--draw 100] [--seed 1] [--jobs 1] [--out FILE]
+                                   [--only TEXT]
 
 Small changes of Kafka's compiled classes (raft client, controller, image, snapshots) are drawn
 (``bench/support/java``: conditions, bounds, results, arithmetic, dropped effects) in lines that the
@@ -11,7 +12,9 @@ else. Outcomes that count: caught, with the invariant and the seed; survived; hu
 end); broken (the harness failed). Not counted: dead (the run without faults failed), unreached
 (the place was not come to) and same (all bytes of the first seeds are the unchanged Kafka's). A
 line of JSON for each goes to ``--out``; a file that is there already is continued. What was not
-caught is listed, to be read: each is equivalent, or a hole.
+caught is listed, to be read: each is equivalent, or a hole. ``--only`` draws from the changes that
+are told with a text, such as "ScramControlManager": it tells whether a hole is closed, and gives no
+figure of detection.
 """
 
 from __future__ import annotations
@@ -234,7 +237,7 @@ def play(arguments: argparse.Namespace) -> None:
         sys.exit(f"the unchanged Kafka is caught, so nothing can be said of others: {control}")
     say(f"control: {control['seed']} seeds without an alarm")
     came = lines(executed(fetch_classes(Release(version)), "--seeds", f"1..{COMPARED}"))
-    near = [m for m in everything if (m.name, m.line) in came]
+    near = [m for m in everything if (m.name, m.line) in came and arguments.only in str(m)]
     say(f"{len(near):,} of them in lines that seeds 1 to {COMPARED} come to")
     left = drawn(near, Random(f"kafka mutation {arguments.seed}"))
     hunts.play(
@@ -254,6 +257,7 @@ def main() -> None:
     parser.add_argument("--draw", type=int, default=100, help="changes that count")
     parser.add_argument("--seed", type=int, default=1, help="of the draw")
     parser.add_argument("--budget", type=float, default=120.0, help="CPU seconds a change")
+    parser.add_argument("--only", default="", metavar="TEXT", help="in what is told of a change")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("kafka-mutation.jsonl"))
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
