@@ -33,11 +33,17 @@ class VotersOnceAppended(Invariant):
         super().__init__()
         self._sets: dict[Batch, int] = {}  # batches that hold a voter set, and its offset
         self._due: dict[ReplicaId, tuple[int, Event]] = {}  # sets that are in a log, not in force
+        # Control batches that a process has appended: a set of another offset is of a snapshot.
+        self._control: dict[ReplicaId, set[Batch]] = {}
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Note the sets in a log, and those that its node goes by."""
         kind, replica = event["t"], world.here
+        if kind == "start":
+            self._control.pop(replica.id, None)
         if kind == "append":
+            if event["ctl"]:
+                self._control.setdefault(replica.id, set()).add(world.appended(event))
             if self._sets and (offset := self._sets.get(world.appended(event))) is not None:
                 self._due[replica.id] = offset, event
             return ()
@@ -58,7 +64,7 @@ class VotersOnceAppended(Invariant):
     def _in_force(self, event: Event, replica: Replica) -> None:
         offset = event.get("off")
         batch = replica.log.at(offset) if isinstance(offset, int) else None
-        if batch is None:
+        if batch is None or batch not in self._control.get(replica.id, ()):
             return  # of a snapshot, or of what is not traced
         self._sets[batch] = event["off"]
         due = self._due.get(replica.id)

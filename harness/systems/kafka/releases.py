@@ -38,6 +38,7 @@ HEARD_AT_ONCE_SINCE: Final = (4, 1)  # of the high watermark (KIP-1166)
 KEEPS_ELIGIBLE_SINCE: Final = (4, 3)  # where a broker tells of a directory
 JOINS_SINCE: Final = (4, 2)  # a quorum, by itself (KIP-1186)
 FORGETS_TOPICS_SINCE: Final = (4, 2)  # that came and went within one delta (KAFKA-19497)
+ASKS_FOR_LESS_SINCE: Final = (4, 3)  # at once, by settings for fetches and snapshots
 PAUSES_SINCE: Final = (4, 2)  # a follower whose UpdateRaftVoter is due (KAFKA-19605)
 KEEPS_SETTINGS_UNTIL: Final = (4, 4)  # of deleted topics: all releases that were looked at
 CLEARS_ELIGIBLE_UNTIL: Final = (4, 4)  # docs/findings.md

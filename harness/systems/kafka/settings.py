@@ -11,6 +11,7 @@ from harness.systems.kafka import agent
 from harness.systems.kafka.brought import IMAGE, check_image
 from harness.systems.kafka.mixed import SYSTEM, check_mixture, is_of_mixture, nodes_of_ours
 from harness.systems.kafka.releases import (
+    ASKS_FOR_LESS_SINCE,
     DYNAMIC_SINCE,
     JOIN,
     JOINS_SINCE,
@@ -62,6 +63,11 @@ OWN_SETTINGS: Final = frozenset(
 PERIODS: Final[Mapping[str, Sequence[str]]] = {
     "leader.imbalance.check.interval.seconds": ("300", "1", "5"),
     "unclean.leader.election.interval.ms": ("300000", "500", "3000"),
+}
+# How much a follower asks for at once. Kafka's defaults, a MB, come first: no seed has so much.
+AMOUNTS: Final[Mapping[str, Sequence[str]]] = {
+    "controller.quorum.fetch.max.bytes": ("1048576", "1048576", "1", "1000"),
+    "controller.quorum.fetch.snapshot.max.bytes": ("1048576", "100", "1000"),
 }
 JOINING: Final = ("false", "false", "false", "true")
 _NAME: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)+")
@@ -125,11 +131,13 @@ def ranges(settings: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
     """Give the settings that a swarm draws for simulated nodes, beside others that it has drawn."""
     if nodes_of_ours(settings):
         return {}
-    if settings.get(QUORUM_SETTING) == DYNAMIC and all(
-        release.line >= JOINS_SINCE for release in all_releases(settings)
-    ):
-        return {**PERIODS, JOIN: JOINING}
-    return PERIODS
+    oldest = min(release.line for release in all_releases(settings))
+    drawn = dict(PERIODS)
+    if settings.get(QUORUM_SETTING) == DYNAMIC and oldest >= JOINS_SINCE:
+        drawn[JOIN] = JOINING
+    if oldest >= ASKS_FOR_LESS_SINCE:
+        drawn |= AMOUNTS
+    return drawn
 
 
 def is_kafkas(name: str) -> bool:

@@ -114,6 +114,19 @@ def test_other_batches_hold_no_set() -> None:
     assert judged(trace) == ([], 0)
 
 
+def test_the_set_of_a_snapshot_is_no_batch_of_the_log() -> None:
+    """It has the offset of the last record of the snapshot, which the log may still have."""
+    trace, batch = changed()
+    last = trace.append(1)
+    trace.start(1)
+    keys = trace.in_force(1)
+    trace.emit(1, "voters", off=last.last, set=keys, kv=1, revert=False)
+    miss(trace, last)
+    trace.fetch(2, 1)
+    assert batch.last < last.base
+    assert judged(trace) == ([], 0)
+
+
 @pytest.mark.parametrize("at_once", [False, True])
 def test_a_set_that_its_node_missed_is_between_two_others_all_the_same(*, at_once: bool) -> None:
     """S27 compares what follows each other in the log, as seed 5041 of Kafka 4.3.1 has it."""
