@@ -46,6 +46,7 @@ BATCH_BYTES_MIN = 61  # the header of a batch
 # What elections and shutdowns are seen by: few of all events.
 AGAIN = ", and it was started again"  # in an anomaly's message
 _NEVER = 2**63
+_LEADERLESS = frozenset({"resigned", "prospective"})  # roles that a voter waits in
 _RARE = frozenset({"start", "role", "elected", "claim", "hb"})
 
 
@@ -156,14 +157,15 @@ def _not_recovered(
         there = place(nodes[leader])
         yield Anomaly("L2", f"{after} {leader} leads and makes no progress: {there}")
         return
-    far = ", ".join(f"{name} at {nodes[name].hwm}{_resigned(nodes[name])}" for name in behind)
+    far = ", ".join(f"{name} at {nodes[name].hwm}{_out_of_it(nodes[name])}" for name in behind)
     yield Anomaly(
         "L8", f"{after} not all have what {leader} has committed, {nodes[leader].hwm}: {far}"
     )
 
 
-def _resigned(node: Node) -> str:
-    return f", resigned in epoch {node.epoch}" if node.role == "resigned" else ""
+def _out_of_it(node: Node) -> str:
+    """Tell the role of a node that follows nobody."""
+    return f", {node.role} in epoch {node.epoch}" if node.role in _LEADERLESS else ""
 
 
 def _late_ops(history: History, since_ns: int) -> tuple[int, list[Anomaly]]:

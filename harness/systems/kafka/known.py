@@ -129,6 +129,7 @@ BY_THE_WALL: Final = tuple(
         ("L4", ", though no majority of the ", "docs/findings.md, a leader whose clock went", True),
         ("L1", " resigned in epoch ", "docs/findings.md, a leader whose clock went", True),
         ("L8", ", resigned in epoch ", "docs/findings.md, a leader whose clock went", True),
+        ("L8", ", prospective in epoch ", WALL, True),
     )
 )
 

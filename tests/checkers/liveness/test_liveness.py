@@ -70,6 +70,13 @@ def test_a_node_that_does_not_catch_up(run: Run) -> None:
     assert "n2 at -1" in run.found()["L8"]
 
 
+def test_a_node_that_does_not_catch_up_as_it_follows_nobody_is_told_with_its_role(run: Run) -> None:
+    run.recovered = False
+    run.tell("n1", 9, "hwm", v=30)
+    run.tell("n2", 9.5, "role", to="prospective", leader=1, why="by itself")
+    assert "n2 at -1, prospective in epoch 3" in run.found()["L8"]
+
+
 def test_a_node_that_has_ended_is_named_and_nobody_is_blamed_for_what_was_not_waited_for(
     run: Run,
 ) -> None:

@@ -238,12 +238,17 @@ def test_a_leader_that_stands_still_is_known_after_faults_of_its_clock_alone() -
         "20003 ms after the last fault was healed not all have what n2 has committed, 348: n3 at 74"
         ", resigned in epoch 4, n6 at 74",
     )
+    waiting = Anomaly(
+        "L8",
+        "20026 ms after the last fault was healed not all have what n2 has committed, 137: n3 at 21"
+        ", prospective in epoch 2",
+    )
     away = Anomaly(
         "L6",
         "n2 did not come back as a voter in peace: REQUEST_TIMED_OUT: New voter ReplicaKey(id=2, "
         "directoryId=PIeUN4lLRaymvaVbOsv2UA) is not ready to receive requests",
     )
-    for each in (still, resigned, behind, away):
+    for each in (still, resigned, behind, waiting, away):
         (known,) = [one for one in known_of([Release("4.3.1")]) if one.covers(each)]
         assert known.red, "nothing is written for as long as the clock went back"
         assert known.applies({"kill", "clock-strobe"})
