@@ -7,7 +7,9 @@ stretches of the history: ``recovery``, which ends when all nodes run, are led a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from checkers.invariants.liveness import L1, L2, L3, L5, L6, L7, L8, L10, L11, L12, L13
 from checkers.invariants.patience import Patience
@@ -18,6 +20,7 @@ from checkers.liveness.fetches import unanswered_fetches
 from checkers.liveness.peace import (
     NS_PER_S,
     Node,
+    Window,
     follow,
     names_of,
     place,
@@ -46,6 +49,8 @@ BATCH_BYTES_MIN = 61  # the header of a batch
 # What elections and shutdowns are seen by: few of all events.
 AGAIN = ", and it was started again"  # in an anomaly's message
 _NEVER = 2**63
+UNHEARD = ", which got none of these requests"  # in an anomaly's message
+_OFTEN = 3  # one request or two may be lost
 _LEADERLESS = frozenset({"resigned", "prospective"})  # roles that a voter waits in
 _RARE = frozenset({"start", "role", "elected", "claim", "hb"})
 
@@ -75,7 +80,7 @@ def liveness(run: RunData) -> CheckResult:
         anomalies = list(_ended(down, run, end.get("elapsed_ms")))
     elif not end.get("recovered"):
         nodes = follow(run, recovery.end_ns)
-        anomalies = list(_not_recovered(nodes, run, end.get("elapsed_ms")))
+        anomalies = list(_not_recovered(nodes, run, recovery))
     else:
         settle = window_of(run.history, "settle")
         anomalies = []
@@ -141,15 +146,13 @@ def _ended(down: Mapping[str, str], run: RunData, elapsed_ms: int | None) -> Ite
         )
 
 
-def _not_recovered(
-    nodes: Mapping[str, Node], run: RunData, elapsed_ms: int | None
-) -> Iterator[Anomaly]:
+def _not_recovered(nodes: Mapping[str, Node], run: RunData, recovery: Window) -> Iterator[Anomaly]:
     """Tell why the cluster has not come back, as far as events tell: the first cause only."""
-    after = f"{elapsed_ms} ms after the last fault was healed"
+    after = f"{recovery.result.get('elapsed_ms')} ms after the last fault was healed"
     leaders = [name for name in run.voters if nodes[name].role == "leader"]
     if not leaders:
         roles = ", ".join(f"{n} {nodes[n].role} in epoch {nodes[n].epoch}" for n in run.voters)
-        yield Anomaly("L1", f"{after} nobody leads: {roles}")
+        yield Anomaly("L1", f"{after} nobody leads: {roles}{_unheard(run, recovery)}")
         return
     leader = max(leaders, key=lambda name: nodes[name].epoch)
     behind = [name for name in names_of(run) if nodes[name].hwm < nodes[leader].hwm]
@@ -160,6 +163,24 @@ def _not_recovered(
     far = ", ".join(f"{name} at {nodes[name].hwm}{_out_of_it(nodes[name])}" for name in behind)
     yield Anomaly(
         "L8", f"{after} not all have what {leader} has committed, {nodes[leader].hwm}: {far}"
+    )
+
+
+def _unheard(run: RunData, recovery: Window) -> str:
+    """Tell which voters get no requests for votes, though no fault keeps any from them."""
+    asked: Counter[tuple[int, int]] = Counter()
+    heard: set[tuple[int, int]] = set()
+    for event in chain.from_iterable(run.events.values()):
+        if event["rx_ns"] < recovery.begin_ns:
+            continue
+        if event["t"] == "votereq":
+            asked[event["node"], event["to"]] += 1
+        elif event["t"] == "vote":
+            heard.add((event["cand"], event["node"]))
+    return "".join(
+        f"; n{who} asked n{whom} for its vote {times} times{UNHEARD}"
+        for (who, whom), times in sorted(asked.items())
+        if times >= _OFTEN and (who, whom) not in heard
     )
 
 

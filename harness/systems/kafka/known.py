@@ -116,6 +116,15 @@ STANDS_AGAIN: Final = Known(
     "S31", ", so that it had lost that election", "docs/kafka.md, a loser that stands again"
 )
 
+# A voter that was moved is asked for its vote where it was, until a leader has committed the move.
+MOVED_AWAY: Final = Known(
+    "L1",
+    ", which got none of these requests",
+    "docs/findings.md, a moved voter cannot be asked",
+    frozenset({"move-voter"}),
+    red=True,
+)
+
 # Kafka's timers go by the wall clock, which may be set: a leader whose clock went back may wait for
 # its next batch to be filled until the clock is there again, and append nothing.
 WALL: Final = "docs/kafka.md, timers of the wall clock"
@@ -413,7 +422,7 @@ def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
     """Tell what nodes of some releases are known to do."""
     lines = {release.line for release in releases}
     oldest, newest = min(lines), max(lines)
-    found = [*KNOWN, *BY_THE_WALL, *ENDS]
+    found = [*KNOWN, MOVED_AWAY, *BY_THE_WALL, *ENDS]
     found += [each for line, known in BEFORE if oldest < line for each in known]
     found += [each for line, known in SINCE if newest >= line for each in known]
     found += [each for line, known in UNTIL if oldest <= line for each in known]

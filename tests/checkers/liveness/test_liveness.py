@@ -15,6 +15,7 @@ from checkers.liveness.plugin import (
     AGAIN,
     ELECTION_SETTING,
     SNAPSHOT_SETTING,
+    UNHEARD,
     liveness,
 )
 from harness.contracts.evidence import LogBatch, LogSnapshot
@@ -57,6 +58,22 @@ def test_nobody_leads(run: Run) -> None:
     run.recovered = False
     run.tell("n1", 9.5, "role", to="resigned", leader=None, why="check-quorum")
     assert "nobody leads: n1 resigned in epoch 3" in run.found()["L1"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "heard", "is_told"), [(3, False, True), (3, True, False), (2, False, False)]
+)
+def test_nobody_leads_and_a_voter_gets_no_requests(
+    run: Run, asked: int, heard: bool, is_told: bool
+) -> None:
+    run.recovered = False
+    run.tell("n1", 9.5, "role", to="prospective", leader=None, why="by itself")
+    for _ in range(asked):
+        run.tell("n1", 9.6, "votereq", pre=True, to=2)
+    if heard:
+        run.tell("n2", 9.7, "vote", pre=True, ok=False, cand=1)
+    told = f"; n1 asked n2 for its vote {asked} times{UNHEARD}"
+    assert run.found()["L1"].endswith(told) is is_told
 
 
 def test_a_leader_that_does_not_get_on(run: Run) -> None:

@@ -13,6 +13,7 @@ from checkers.invariants.images import BY_ELIGIBLE, BY_ORPHANS, BY_PASSWORDS
 from checkers.invariants.leading import ALONE, NONE_OF_ITS_OWN
 from checkers.invariants.metadata_log import BEHIND, BOTH_WAYS, SAME_INCARNATION
 from checkers.invariants.security_answers import OF_NOBODY, TWICE
+from checkers.liveness.plugin import UNHEARD
 from harness.systems.kafka.known import known_of
 from harness.systems.kafka.releases import Release
 from harness.verdict import Anomaly
@@ -224,6 +225,14 @@ def test_findings_are_known_by_what_is_told_of_them(
     found = [k for k in known_of([Release(version)]) if k.covers(Anomaly(invariant, message))]
     assert bool(found) is known
     assert any(each.red for each in found) is red
+
+
+def test_a_voter_that_gets_no_requests_is_known_when_one_was_moved() -> None:
+    told = f"nobody leads: n1 unattached, ...; n2 asked n1 for its vote 40 times{UNHEARD}"
+    (known,) = [one for one in known_of([Release("4.4.0")]) if one.covers(Anomaly("L1", told))]
+    assert known.red
+    assert known.applies({"kill", "move-voter"})
+    assert not known.applies({"kill"})
 
 
 def test_a_leader_that_stands_still_is_known_after_faults_of_its_clock_alone() -> None:
