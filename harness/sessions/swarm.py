@@ -88,7 +88,8 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
         drawn |= _unusual(seed)
     settings = _settings(seeds.rng(seed, "swarm", "settings"))
     settings = {name: value for name, value in settings.items() if traits.takes(name)}
-    settings |= given.pop("settings", {})
+    asked: dict[str, str] = given.pop("settings", {})
+    settings |= asked
     spec = {**drawn, **given}
     if spec["workload"] in traits.observed and "observers" not in given:
         spec["observers"] = max(1, spec["observers"])  # there must be somebody to look at
@@ -102,7 +103,7 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
         spec["nemeses"] = given.get("nemeses") or _without_losses(spec["nemeses"])
     for name, values in traits.ranges(settings).items():
         drawn_value = seeds.rng(seed, "swarm", "settings", name).choice(values)
-        settings = {name: drawn_value, **settings}
+        settings = {**settings, name: drawn_value, **asked}
     if spec["nemeses"] == ("none",) and "weather" not in given:
         spec.pop("weather", None)  # calm is calm
     if "time_limit_s" not in given:

@@ -58,9 +58,13 @@ OWN_SETTINGS: Final = frozenset(
         "metadata.log.dir",
     }
 )
-# How often controllers look for partitions that could have a better leader, or one at all. Kafka's
-# defaults, five minutes, come first: no seed is that long.
+FETCH_TIMEOUT: Final = "controller.quorum.fetch.timeout.ms"
+REQUEST_TIMEOUT: Final = "controller.quorum.request.timeout.ms"
+# How often controllers look for partitions that could have a better leader, or one at all, and at
+# the latest make a snapshot. Kafka's defaults, some minutes or an hour, come first: no seed is that
+# long.
 PERIODS: Final[Mapping[str, Sequence[str]]] = {
+    "metadata.log.max.snapshot.interval.ms": ("3600000", "3600000", "1500"),
     "leader.imbalance.check.interval.seconds": ("300", "1", "5"),
     "unclean.leader.election.interval.ms": ("300000", "500", "3000"),
 }
@@ -132,12 +136,18 @@ def ranges(settings: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
     if nodes_of_ours(settings):
         return {}
     oldest = min(release.line for release in all_releases(settings))
-    drawn = dict(PERIODS)
+    drawn = {**PERIODS, **_waits(settings)}
     if settings.get(QUORUM_SETTING) == DYNAMIC and oldest >= JOINS_SINCE:
         drawn[JOIN] = JOINING
     if oldest >= ASKS_FOR_LESS_SINCE:
         drawn |= AMOUNTS
     return drawn
+
+
+def _waits(settings: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+    """Give how long a request may take: as long as a follower waits for its leader, or not so."""
+    fetch_ms = int(settings[FETCH_TIMEOUT])
+    return {REQUEST_TIMEOUT: tuple([str(ms) for ms in (fetch_ms, fetch_ms // 2, 2 * fetch_ms)])}
 
 
 def is_kafkas(name: str) -> bool:
