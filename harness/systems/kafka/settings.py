@@ -60,6 +60,7 @@ OWN_SETTINGS: Final = frozenset(
 )
 FETCH_TIMEOUT: Final = "controller.quorum.fetch.timeout.ms"
 REQUEST_TIMEOUT: Final = "controller.quorum.request.timeout.ms"
+FETCH_WAIT_MS: Final = 500  # at most; nobody may set it
 # How often controllers look for partitions that could have a better leader, or one at all, and at
 # the latest make a snapshot. Kafka's defaults, some minutes or an hour, come first: no seed is that
 # long.
@@ -145,9 +146,13 @@ def ranges(settings: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
 
 
 def _waits(settings: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
-    """Give how long a request may take: as long as a follower waits for its leader, or not so."""
+    """Give how long a request may take: as long as a follower waits for its leader, or not so.
+
+    A Fetch waits for news on its leader, which takes its time out of that.
+    """
     fetch_ms = int(settings[FETCH_TIMEOUT])
-    return {REQUEST_TIMEOUT: tuple([str(ms) for ms in (fetch_ms, fetch_ms // 2, 2 * fetch_ms)])}
+    half = [fetch_ms // 2] if fetch_ms // 2 >= 2 * FETCH_WAIT_MS else []
+    return {REQUEST_TIMEOUT: tuple([str(ms) for ms in (fetch_ms, *half, 2 * fetch_ms)])}
 
 
 def is_kafkas(name: str) -> bool:

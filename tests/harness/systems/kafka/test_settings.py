@@ -8,7 +8,7 @@ import pytest
 
 from harness.sessions.swarm import draw
 from harness.systems.kafka.releases import VERSION
-from harness.systems.kafka.settings import FETCH_TIMEOUT, REQUEST_TIMEOUT
+from harness.systems.kafka.settings import FETCH_TIMEOUT, FETCH_WAIT_MS, REQUEST_TIMEOUT
 
 AT_ONCE = "controller.quorum.fetch.snapshot.max.bytes"
 SNAPSHOT_INTERVAL = "metadata.log.max.snapshot.interval.ms"
@@ -37,6 +37,8 @@ def test_a_request_may_take_as_long_as_a_fetch_or_half_or_twice() -> None:
     found = [drawn(seed, "4.4.0") for seed in SEEDS]
     ratios = {int(each[REQUEST_TIMEOUT]) / int(each[FETCH_TIMEOUT]) for each in found}
     assert ratios == {0.5, 1.0, 2.0}
+    shortest = min(int(each[REQUEST_TIMEOUT]) for each in found)
+    assert shortest > FETCH_WAIT_MS, "or no Fetch without news is ever answered in time"
 
 
 def test_what_is_asked_for_is_not_drawn() -> None:
