@@ -1,7 +1,7 @@
 """Measure how many machine-made bugs of Apache Kafka the swarm catches in the simulator.
 
     python bench/kafka_mutation.py [--version 4.4.0] [--draw 100] [--seed 1] [--jobs 1] [--out FILE]
-                                   [--only TEXT]
+                                   [--only TEXT] [--workload NAME]
 
 Small changes of Kafka's compiled classes (raft client, controller, image, snapshots) are drawn
 (``bench/support/java``: conditions, bounds, results, arithmetic, dropped effects) in lines that the
@@ -13,8 +13,8 @@ end); broken (the harness failed). Not counted: dead (the run without faults fai
 (the place was not come to) and same (all bytes of the first seeds are the unchanged Kafka's). A
 line of JSON for each goes to ``--out``; a file that is there already is continued. What was not
 caught is listed, to be read: each is equivalent, or a hole. ``--only`` draws from the changes that
-are told with a text, such as "ScramControlManager": it tells whether a hole is closed, and gives no
-figure of detection.
+are told with a text, such as "ScramControlManager", and ``--workload`` plays one workload in all
+seeds: they tell whether a hole is closed, and give no figure of detection.
 """
 
 from __future__ import annotations
@@ -133,9 +133,10 @@ def calm(version: str) -> SimRun:
     return simulate(Plan.simulated(calm_, asked_for=False))
 
 
-def swarm(version: str, seed: int) -> SimRun:
-    """Play a seed of the generic swarm."""
-    spec = draw(seed, {"system": "kafka", "settings": {VERSION: version}})
+def swarm(version: str, seed: int, workload: str | None) -> SimRun:
+    """Play a seed of the swarm, with the workload that it draws or with another."""
+    asked = {} if workload is None else {"workload": workload}
+    spec = draw(seed, {"system": "kafka", "settings": {VERSION: version}, **asked})
     return simulate(Plan.simulated(spec, asked_for=False))
 
 
@@ -150,10 +151,9 @@ def alarms(run: SimRun, version: str) -> tuple[Anomaly, ...]:
     return tuple(each for each in anomalies if each.invariant not in UNDECIDED)
 
 
-def hunt(
-    version: str, name: str | None, same: Mapping[str, str], budget_s: float
-) -> dict[str, Any]:
+def hunt(name: str | None, order: Mapping[str, Any]) -> dict[str, Any]:
     """Play the calm run, then the swarm until something is caught; give the outcome."""
+    version: str = order["version"]
     first = calm(version)
     if first.broken is not None or first.verdict is not Valid.VALID:
         by = sorted({each.invariant for each in first.judgement.anomalies})
@@ -161,7 +161,7 @@ def hunt(
     hashes = {"calm": first.trace_sha256}
     began_s = time.process_time()
     for seed in count(1):
-        run = swarm(version, seed)
+        run = swarm(version, seed, order["workload"])
         cpu_s = time.process_time() - began_s
         done = {"seed": seed, "cpu_s": round(cpu_s, 1)}
         found = alarms(run, version)
@@ -175,9 +175,9 @@ def hunt(
         if seed == COMPARED and name is not None:
             if not reached(version, name):
                 return {"outcome": "unreached", **done}
-            if hashes == same:
+            if hashes == order["same"]:
                 return {"outcome": "same", **done}
-        if cpu_s >= budget_s and seed >= COMPARED:
+        if cpu_s >= order["budget_s"] and seed >= COMPARED:
             return {"outcome": "survived", "hashes": hashes, **done}
     raise AssertionError("a count has no end")
 
@@ -203,22 +203,23 @@ def one() -> None:
             what = ("make", str(jar), name, str(mutation.number), folder)
             subprocess.run([*mutator(dist), *what], check=True)
             jvm.patch(Path(folder))
-        outcome = hunt(order["version"], name, order["same"], order["budget_s"])
+        outcome = hunt(name, order)
     print(json.dumps(outcome))
 
 
 def in_a_process(
-    mutation: Mutation | None, version: str, same: Mapping[str, str], budget_s: float
+    mutation: Mutation | None, arguments: argparse.Namespace, same: Mapping[str, str]
 ) -> dict[str, Any]:
     """Hunt in a new process, which may die or never end."""
     order = {
         "mutation": mutation and asdict(mutation),
-        "version": version,
+        "version": arguments.version,
+        "workload": arguments.workload,
         "same": same,
-        "budget_s": budget_s,
+        "budget_s": arguments.budget,
     }
-
-    outcome, why = hunts.in_a_process("bench.kafka_mutation", order, int(budget_s) + HUNG_AFTER_S)
+    cpu_s = int(arguments.budget) + HUNG_AFTER_S
+    outcome, why = hunts.in_a_process("bench.kafka_mutation", order, cpu_s)
     return {"outcome": "broken", "why": why[-500:]} if outcome is None else outcome
 
 
@@ -232,17 +233,18 @@ def play(arguments: argparse.Namespace) -> None:
     seen = {Mutation(**row["mutation"]) for row in rows}
     everything = all_mutations(fetch_classes(Release(version)))
     say(f"{len(everything):,} changes of classes of Apache Kafka {version}")
-    control = in_a_process(None, version, {}, arguments.budget)
+    control = in_a_process(None, arguments, {})
     if control["outcome"] != "survived":
         sys.exit(f"the unchanged Kafka is caught, so nothing can be said of others: {control}")
     say(f"control: {control['seed']} seeds without an alarm")
-    came = lines(executed(fetch_classes(Release(version)), "--seeds", f"1..{COMPARED}"))
+    played = ("--workload", arguments.workload) if arguments.workload else ()
+    came = lines(executed(fetch_classes(Release(version)), "--seeds", f"1..{COMPARED}", *played))
     near = [m for m in everything if (m.name, m.line) in came and arguments.only in str(m)]
     say(f"{len(near):,} of them in lines that seeds 1 to {COMPARED} come to")
     left = drawn(near, Random(f"kafka mutation {arguments.seed}"))
     hunts.play(
         (each for each in left if each not in seen),
-        lambda mutation: in_a_process(mutation, version, control["hashes"], arguments.budget),
+        lambda mutation: in_a_process(mutation, arguments, control["hashes"]),
         rows,
         arguments.out,
         is_enough=lambda found: hunts.counted(found, COUNTED) >= arguments.draw,
@@ -258,6 +260,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the draw")
     parser.add_argument("--budget", type=float, default=120.0, help="CPU seconds a change")
     parser.add_argument("--only", default="", metavar="TEXT", help="in what is told of a change")
+    parser.add_argument("--workload", metavar="NAME", help="of all seeds")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("kafka-mutation.jsonl"))
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)

@@ -54,7 +54,7 @@ ALLOW, DENY = 3, 2
 QUOTAS: Final = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
 MECHANISMS: Final = (1, 2)  # SCRAM-SHA-256, SCRAM-SHA-512
 ITERATIONS: Final = 4096  # the least that Kafka takes
-RARELY: Final = 256  # quotas is set twice in one request, which Kafka is known to get wrong
+RARELY: Final = 2048  # quotas is set twice in one request, which Kafka is known to get wrong
 SENSELESS: Final = 8  # of so many requests one asks for what must be refused
 # Whom, what and how much must be refused.
 NO_QUOTAS: Final[tuple[tuple[dict[str, str | None], str, float], ...]] = (

@@ -1,7 +1,9 @@
-"""L12: a node that hears no pauses before it asks again, at any time of the run.
+"""L12: a node that hears no pauses before it asks again, and who hears yes asks no more.
 
 Every other answer is news, and moves the fetch offset or the epoch on; the same question, time
-after time, is a request that fails and is repeated without ``retry.backoff``.
+after time, is a request that fails and is repeated without ``retry.backoff``. A voter tells a
+leader once where it is and what it knows (UpdateRaftVoter, KIP-853), and again only if that changed
+or the answer was lost.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from harness.verdict import Anomaly
 
 # A backoff of 20 ms lets 50 a second through to each of at most ten nodes.
 SAME_PER_S_MAX: Final = 1_000
+GRANTED_MAX: Final = 6  # in one epoch; most voters are granted it once, and answers may be lost
+UPDATE: Final = "UpdateVoter"
 _QUESTIONS: Final = frozenset({"fetch_tx", "votereq"})
 
 
@@ -37,6 +41,36 @@ def repeated_questions(events: Mapping[str, Sequence[Event]]) -> tuple[int, list
                 found.append(_spinning(node, event))
                 break
     return checked, found
+
+
+def repeated_updates(events: Mapping[str, Sequence[Event]]) -> tuple[int, list[Anomaly]]:
+    """Voters whose update one leader granted more than ``GRANTED_MAX`` times in an epoch.
+
+    Returns:
+        How many were granted, and one anomaly for each such voter and epoch.
+    """
+    checked, found = 0, list[Anomaly]()
+    for leader, of_leader in events.items():
+        granted: Counter[tuple[object, ...]] = Counter()
+        for event in of_leader:
+            if event["t"] != "rpc_ok" or event["api"] != UPDATE:
+                continue
+            checked += 1
+            asker = event["inc"], event["ep"], event["peer"], event.get("peer_dir")
+            granted[asker] += 1
+            if granted[asker] == GRANTED_MAX + 1:
+                found.append(_again(leader, event))
+    return checked, found
+
+
+def _again(leader: str, event: Event) -> Anomaly:
+    return Anomaly(
+        "L12",
+        f"n{event['peer']} asked {leader} to be updated as a voter over {GRANTED_MAX} times in"
+        f" epoch {event['ep']}, and was granted it each time",
+        events=(dict(event),),
+        time_ns=event["rx_ns"],
+    )
 
 
 def _question(event: Event) -> tuple[str, int, object]:

@@ -14,7 +14,7 @@ from itertools import chain
 from checkers.invariants.liveness import L1, L2, L3, L5, L6, L7, L8, L10, L11, L12, L13
 from checkers.invariants.patience import Patience
 from checkers.invariants.quorum import StepDown
-from checkers.liveness.asking import repeated_questions
+from checkers.liveness.asking import repeated_questions, repeated_updates
 from checkers.liveness.elections import futile_elections
 from checkers.liveness.fetches import unanswered_fetches
 from checkers.liveness.peace import (
@@ -110,8 +110,9 @@ def liveness(run: RunData) -> CheckResult:
     timed, stuck = _elections(run)
     checked["L7"] = checked.get("L7", 0) + timed
     questions, repeated = repeated_questions(run.events)
-    checked["L12"] = checked.get("L12", 0) + questions
-    anomalies += futile + unanswered + late_stops + stuck + repeated
+    updates, again = repeated_updates(run.events)
+    checked["L12"] = checked.get("L12", 0) + questions + updates
+    anomalies += futile + unanswered + late_stops + stuck + repeated + again
     return CheckResult(
         NAME,
         Valid.INVALID if anomalies else Valid.VALID,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from checkers.liveness.asking import SAME_PER_S_MAX
+from checkers.liveness.asking import SAME_PER_S_MAX, UPDATE
 from checkers.liveness.elections import IN_VAIN_MAX
 from checkers.liveness.peace import EVENTS_PER_S_MAX, HEARD_PER_S_MAX
 from checkers.liveness.plugin import (
@@ -58,6 +58,19 @@ def test_nobody_leads(run: Run) -> None:
     run.recovered = False
     run.tell("n1", 9.5, "role", to="resigned", leader=None, why="check-quorum")
     assert "nobody leads: n1 resigned in epoch 3" in run.found()["L1"]
+
+
+@pytest.mark.parametrize(
+    ("times", "epochs", "is_told"), [(7, 1, True), (6, 1, False), (8, 2, False)]
+)
+def test_a_voter_that_is_granted_its_update_asks_no_more(
+    run: Run, times: int, epochs: int, is_told: bool
+) -> None:
+    for n in range(times):
+        granted = {"api": UPDATE, "peer": 2, "peer_dir": "bb", "req_ep": 3}
+        run.tell("n1", 1 + n / 10, "rpc_ok", ep=3 + n % epochs, **granted)
+    told = "n2 asked n1 to be updated as a voter over 6 times in epoch 3"
+    assert run.found().get("L12", "").startswith(told) is is_told
 
 
 @pytest.mark.parametrize(
