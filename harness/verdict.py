@@ -61,9 +61,9 @@ class Anomaly:
 class Known:
     """A finding: what a system under test is known to break, and where the story of that is.
 
-    ``text`` is a part of the message of each such anomaly. ``faults`` are the nemeses of which a
-    run must have one for that: in runs without them the same is an anomaly; empty: any run. What
-    is ``red`` makes a run invalid all the same, and its anomaly names the finding.
+    ``text`` and ``also`` are parts of the message of each such anomaly. ``faults`` are the nemeses
+    of which a run must have one for that: in runs without them the same is an anomaly; empty: any
+    run. What is ``red`` makes a run invalid all the same, and its anomaly names the finding.
     """
 
     invariant: str
@@ -71,6 +71,7 @@ class Known:
     finding: str
     faults: frozenset[str] = frozenset()
     red: bool = False
+    also: str = ""
 
     def applies(self, nemeses: Collection[str]) -> bool:
         """Tell whether it can come of a run with these nemeses."""
@@ -78,7 +79,8 @@ class Known:
 
     def covers(self, anomaly: Anomaly) -> bool:
         """Tell whether an anomaly is this known one."""
-        return anomaly.invariant == self.invariant and self.text in anomaly.message
+        told = anomaly.message
+        return anomaly.invariant == self.invariant and self.text in told and self.also in told
 
     def excuses(self, anomaly: Anomaly) -> bool:
         """Tell whether an anomaly does not count, as it is this known one."""

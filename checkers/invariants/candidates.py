@@ -24,6 +24,8 @@ class UpToDateGrants(Invariant):
     Last epochs are compared first, then log ends; the voter's own are those of its log. So with a
     vote that is told again, too: what the candidate had when it was given may be lost by then. The
     same request, which the network brings once more, has the same answer: nothing follows from it.
+    Who has won an epoch in which it wrote nothing may say that its log ends with that epoch: Kafka
+    notes the epoch when it begins (``initializeLeaderEpoch``), and no other has records of it.
     """
 
     name: ClassVar[str] = "S5"
@@ -40,15 +42,22 @@ class UpToDateGrants(Invariant):
         ),
         source="KIP-595 (Vote); Raft paper, 5.4.1; liferaft #8",
     )
-    listens: ClassVar[tuple[str, ...]] = ("vote",)
+    listens: ClassVar[tuple[str, ...]] = ("start", "elected", "vote")
 
     def __init__(self) -> None:
         super().__init__()
+        self._won: dict[ReplicaId, tuple[int, int]] = {}  # epoch and its start, by this process
         # The newest vote of each voter: its epoch, the candidate, and the end of that one's log.
         self._given: dict[int, tuple[Any, ...]] = {}
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
         """Compare the two logs of a granted vote."""
+        if event["t"] == "start":
+            self._won.pop(world.here.id, None)
+            return
+        if event["t"] == "elected":
+            self._won[world.here.id] = event["ep"], event["es"]
+            return
         if not event["ok"]:
             return
         self.checked += 1
@@ -78,6 +87,8 @@ class UpToDateGrants(Invariant):
     def _own_log(self, event: Event, replica: Replica, said: tuple[int, int]) -> Iterator[Anomaly]:
         end, epoch = replica.log.end, _last_epoch(replica)
         if not replica.known or end is None:
+            return
+        if said[1] == end and said == self._won.get(replica.id):
             return
         if said[1] != end or epoch not in (None, said[0]):
             yield self._anomaly(

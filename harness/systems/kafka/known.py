@@ -252,11 +252,11 @@ KEEPS_DELETED: Final = tuple(
 
 # A node that reads at once that a user's password went, and that others came, loses some of these.
 LOSES_PASSWORDS: Final = tuple(
-    Known(invariant, told, "docs/findings.md, passwords are lost", red=True)
-    for invariant, told in (
-        ("C8", ", the same but for passwords"),
-        ("C9", " credential "),
-        ("C16", " credential "),
+    Known(invariant, told, "docs/findings.md, passwords are lost", red=True, also=lacking)
+    for invariant, told, lacking in (
+        ("C8", ", the same but for passwords", ""),
+        ("C9", " credential ", ", not null"),  # it is the image that lacks them
+        ("C16", " credential ", ", not null"),
     )
 )
 

@@ -19,6 +19,7 @@ from harness.systems.kafka.releases import Release
 from harness.verdict import Anomaly
 
 REFUSED = "it was refused"
+PASSWORD = "credential SCRAM_SHA_256 u"
 
 BY_ELR = ", the same but for eligible leaders, which were switched off,"
 OF_TOPIC = "settings of ConfigResource(type=TOPIC, name='t0')"
@@ -210,8 +211,10 @@ def test_the_first_releases_begin_to_lead_early_and_lead_on(
         ("C16", f"at offset 9 {OF_TOPIC} is {{a=1}}, not null", "4.3.1", True, True),
         ("C16", f"at offset 9 {OF_TOPIC} is {{a=1}}, not null", "4.5.0", False, False),
         ("C16", "has in memory at offset 9 brokersToElrs of 2 has t-0", "4.5.0", False, False),
-        ("C16", "has in memory at offset 9 credential SCRAM_SHA_256 u is", "3.7.2", True, True),
-        ("C9", "has at offset 9 credential SCRAM_SHA_256 u is", "4.3.1", True, True),
+        ("C16", f"has in memory at offset 9 {PASSWORD} is true, not null", "3.7.2", True, True),
+        ("C16", f"has in memory at offset 9 {PASSWORD} is null, not true", "3.7.2", False, False),
+        ("C9", f"has at offset 9 {PASSWORD} is x, not null", "4.3.1", True, True),
+        ("C9", f"has at offset 9 {PASSWORD} is null, not x", "4.3.1", False, False),
         ("C9", "has at offset 9 partition t-0 is", "4.3.1", False, False),
         ("C9", f"has at offset 9 partition{BY_ELR} t-0 is", "4.3.1", True, False),
         ("C8", f"the image of n1 at offset 7 is 1, but 2{BY_PASSWORDS}", "4.3.1", True, True),
