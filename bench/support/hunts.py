@@ -1,4 +1,4 @@
-"""Plays hunts of many mutations in processes of their own, and sums up what became of them."""
+"""Runs hunts for many mutations, each in a process of its own, and sums up their outcomes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
+from threading import Lock
 from typing import Any, Final, TypeVar
 
 from bench.support.figures import say, table
@@ -66,10 +67,12 @@ def play(
     jobs: int,
 ) -> None:
     """Hunt mutations until there are enough outcomes, or no more; each is added to the file."""
+    one_at_a_time = Lock()  # no iterator may be asked by two threads at once
 
     def step() -> None:
         while not is_enough(rows):
-            mutation = next(left, None)
+            with one_at_a_time:
+                mutation = next(left, None)
             if mutation is None:
                 return
             row = {"mutation": asdict(mutation), **hunt(mutation)}  # type: ignore[call-overload]

@@ -24,8 +24,8 @@ class UpToDateGrants(Invariant):
     Last epochs are compared first, then log ends; the voter's own are those of its log. So with a
     vote that is told again, too: what the candidate had when it was given may be lost by then. The
     same request, which the network brings once more, has the same answer: nothing follows from it.
-    Who has won an epoch in which it wrote nothing may say that its log ends with that epoch: Kafka
-    notes the epoch when it begins (``initializeLeaderEpoch``), and no other has records of it.
+    A leader of Kafka notes its epoch in its log before it writes the first record
+    (``initializeLeaderEpoch``). If it resigns before that, its votes name that epoch as its last.
     """
 
     name: ClassVar[str] = "S5"

@@ -3,6 +3,7 @@
 Apache Kafka's simulated controllers tell of each answer, with the request and how many records of
 the log they had gone by. Our own controller is asked the same by the same records: what both say
 must agree, and so must the records that they write. One of the two is wrong where they differ.
+What ours does not serve, ``security_answers`` judges.
 
 Some of an answer is nobody's business: words, ids that are drawn, and on which brokers a new
 replica lies. Requests are left out whose answer depends on more than the metadata: heartbeats of

@@ -20,7 +20,7 @@ from uuid import UUID
 import msgspec
 
 from node.controller.errors import ApiError
-from node.metadata.fold import quota_entity
+from node.metadata.fold import acl_of, quota_entity
 from node.metadata.image import MetadataImage
 from node.metadata.records import MetadataRecord
 from node.metadata.schemas import (
@@ -114,7 +114,7 @@ def _create_acls(asked: Asked) -> Iterator[str]:
     if any(":" not in each.principal for each in _made(asked)):
         yield OF_NOBODY
     yield from _codes([each.error_code for each in asked.answer.results], errors)
-    yield from _records([_acl_of(each) for each in _made(asked)], due, len(asked.written))
+    yield from _records([acl_of(each) for each in _made(asked)], due, len(asked.written))
     ids = [each.id for each in _made(asked)]
     if len({*ids}) < len(ids) or not asked.image.acls.keys().isdisjoint(ids):
         yield f"the ids {', '.join(map(str, ids))} are not all new"
@@ -133,18 +133,6 @@ def _of_acl(acl: AclState) -> ApiError:
         acl.resource_name and ":" in acl.principal and acl.pattern_type in (LITERAL, PREFIXED)
     )
     return ApiError.NONE if is_one and is_whole else ApiError.INVALID_REQUEST
-
-
-def _acl_of(record: AccessControlEntryRecord) -> AclState:
-    return AclState(
-        record.resource_type,
-        record.resource_name,
-        record.pattern_type,
-        record.principal,
-        record.host,
-        record.operation,
-        record.permission_type,
-    )
 
 
 def _delete_acls(asked: Asked) -> Iterator[str]:

@@ -348,7 +348,12 @@ def _producer_ids(image: MetadataImage, record: s.ProducerIdsRecord, _: int) -> 
 def _acl(image: MetadataImage, record: s.AccessControlEntryRecord, offset: int) -> None:
     if record.id is None:
         raise ImageError(f"access control entry at {offset} has no id")
-    state = AclState(
+    image.put("acls", record.id, acl_of(record))
+
+
+def acl_of(record: s.AccessControlEntryRecord) -> AclState:
+    """Give the ACL of a record, without its id."""
+    return AclState(
         record.resource_type,
         record.resource_name,
         record.pattern_type,
@@ -357,7 +362,6 @@ def _acl(image: MetadataImage, record: s.AccessControlEntryRecord, offset: int) 
         record.operation,
         record.permission_type,
     )
-    image.put("acls", record.id, state)
 
 
 def _remove_acl(

@@ -150,7 +150,10 @@ def _waits(settings: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
 
     A Fetch waits for news on its leader, which takes its time out of that.
     """
-    fetch_ms = int(settings[FETCH_TIMEOUT])
+    asked = settings[FETCH_TIMEOUT]
+    if not asked.isdecimal() or int(asked) <= FETCH_WAIT_MS:
+        return {}  # Kafka judges it
+    fetch_ms = int(asked)
     half = [fetch_ms // 2] if fetch_ms // 2 >= 2 * FETCH_WAIT_MS else []
     return {REQUEST_TIMEOUT: tuple([str(ms) for ms in (fetch_ms, *half, 2 * fetch_ms)])}
 

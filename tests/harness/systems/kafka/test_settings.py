@@ -1,4 +1,4 @@
-"""What a swarm draws for simulated nodes of Apache Kafka, beside what it draws for all."""
+"""The swarm draws some settings for simulated nodes of Apache Kafka alone."""
 
 from __future__ import annotations
 
@@ -39,6 +39,12 @@ def test_a_request_may_take_as_long_as_a_fetch_or_half_or_twice() -> None:
     assert ratios == {0.5, 1.0, 2.0}
     shortest = min(int(each[REQUEST_TIMEOUT]) for each in found)
     assert shortest > FETCH_WAIT_MS, "or no Fetch without news is ever answered in time"
+
+
+@pytest.mark.parametrize("asked", ["soon", "-1", "400"])
+def test_a_wait_that_makes_no_sense_is_left_to_kafka(asked: str) -> None:
+    usual = draw(1, {"system": "kraft"}).settings[REQUEST_TIMEOUT]
+    assert drawn(1, "4.4.0", **{FETCH_TIMEOUT: asked})[REQUEST_TIMEOUT] == usual
 
 
 def test_what_is_asked_for_is_not_drawn() -> None:
