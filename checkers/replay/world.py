@@ -99,6 +99,21 @@ class ReplicaLog:
         self.end = to
         self.flushed = min(self.flushed, to)
 
+    def found(self, batches: Iterable[Batch]) -> int | None:
+        """A start finds these batches on its disk; tell from which offset on the log was another.
+
+        None: it was not. A loss of power may bring back what was cut, in the place of what was
+        written after the cut, and what was never told may lie there, too.
+        """
+        rest = iter(batches)
+        other = next((batch for batch in rest if self.at(batch.base) != batch), None)
+        if other is None:
+            return None
+        while self.batches and self.batches[-1].last >= other.base:
+            self.batches.pop()
+        self.batches += [other, *rest]
+        return other.base
+
     def begin_at(self, start: int) -> None:
         """Drop everything below ``start``."""
         self.start = start
@@ -432,6 +447,10 @@ def _left(replica: Replica, event: Event) -> None:
 
 
 def _durable(replica: Replica, event: Event) -> None:
+    if replica.durable is None and replica.known and replica.log.end is not None:
+        other = replica.log.found(Batch(*each) for each in event["batches"])
+        if other is not None:
+            replica.agreed = min(replica.agreed, other)
     replica.durable = Durable.of(event)
 
 

@@ -81,3 +81,24 @@ def test_a_follower_of_another_epoch_may_have_another_leader() -> None:
     trace.disks[3].epoch = 3
     trace.truncate(3, trace.disks[3].end - 1)
     assert judged(trace) == set()
+
+
+def test_a_cut_that_a_loss_of_power_takes_back_is_made_again() -> None:
+    """What was stored after the first cut is gone with it (seed 61044 of the raft client)."""
+    trace = one_leader()
+    trace.append(1)
+    old = trace.append(1)
+    trace.flush(1)
+    trace.elect(2, 2)
+    stale = list(trace.disks[1].log)
+    first = next(batch for batch in trace.disks[2].log if batch not in stale)
+    trace.truncate(1, first.base)
+    trace.store(1, first)
+    trace.disks[1].log = stale
+    trace.start(1)
+    trace.truncate(1, first.base)
+    assert judged(trace) == set()
+    trace.replicate(2, 1)
+    trace.truncate(1, first.base)
+    assert old.base > first.base
+    assert judged(trace) == {"S10"}
