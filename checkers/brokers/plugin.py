@@ -10,19 +10,22 @@ Source: KIP-631; C1, C6, C7, C12 and L10 of the catalogue.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from checkers.brokers.newcomers import turned_away
 from checkers.brokers.sessions import Sessions
 from checkers.brokers.words import Registration, Word, caught_up, registrations, words
+from checkers.committed.reference import reference
 from checkers.invariants.brokers import BrokerEpochs, SessionTruth, UnfenceGuard
 from checkers.invariants.liveness import L10
 from checkers.replay.clocks import kept_time
 from harness.contracts.checker import RunData
+from harness.contracts.evidence import LogBatch
 from harness.registry import checkers
 from harness.verdict import Anomaly, CheckResult, Valid
 
 NAME = "brokers"
+LEFT_IN = ", which left it unfenced"  # in an anomaly's message
 EPOCHS, UNFENCED, SESSIONS, REVIVED = "C1", "C6", "C12", "L10"
 
 
@@ -44,11 +47,14 @@ def brokers(run: RunData) -> CheckResult:
     for word in said:
         by_broker[word.broker].append(word)
     registered, since = registrations(run.history), caught_up(run.history)
+    log = reference(run).log
+    begins, left_in = log[0].base if log else 0, frozenset(_left_in(log))
     checked: Counter[str] = Counter()
     anomalies: list[Anomaly] = []
     for each in by_broker.values():
         anomalies += _epochs(each, registered, checked)
-        anomalies += _let_in(each, since, checked)
+        seen = [word for word in each if word.epoch >= begins]
+        anomalies += _let_in(seen, since, left_in, checked)
         anomalies += _revived(each, checked)
     if kept_time(run) and any(run.events.values()):
         sessions = Sessions(run, said)
@@ -116,7 +122,10 @@ def _replaced(one: Word, other: Word, registered: Sequence[Registration]) -> boo
 
 
 def _let_in(
-    said: Sequence[Word], since: Mapping[tuple[int, int], int], checked: Counter[str]
+    said: Sequence[Word],
+    since: Mapping[tuple[int, int], int],
+    left_in: Set[tuple[int, int]],
+    checked: Counter[str],
 ) -> Iterator[Anomaly]:
     """A broker is let in only when it says that it has read its own registration."""
     for word in said:
@@ -127,8 +136,18 @@ def _let_in(
         if word.caught_up or (not word.fenced and not may_be_in):
             yield word.anomaly(
                 UNFENCED,
-                f"was unfenced at offset {word.offset}, before its registration at {word.epoch}",
+                f"was unfenced at offset {word.offset}, before its registration at {word.epoch}"
+                + (LEFT_IN if (word.broker, word.epoch) in left_in else ""),
             )
+
+
+def _left_in(log: Sequence[LogBatch]) -> Iterator[tuple[int, int]]:
+    """Find brokers and epochs whose registrations, by the log, are those of brokers in service."""
+    for batch in log:
+        for record in () if batch.control else batch.records:
+            fields = record.get("fields") or {}
+            if record.get("type") == "RegisterBrokerRecord" and fields.get("fenced") is False:
+                yield fields["broker_id"], fields["broker_epoch"]
 
 
 def _revived(said: Sequence[Word], checked: Counter[str]) -> Iterator[Anomaly]:

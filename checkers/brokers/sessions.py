@@ -133,7 +133,6 @@ def _services(run: RunData) -> Iterator[Service]:
     commits = (event for event in told if event.get("t") == "hwm")
     times = CommitTimes(commits, clock_of(run))
     begun: dict[Incarnation, int] = {}
-    current: dict[int, int] = {}
     for batch in reference(run).log:
         for place, record in enumerate(() if batch.control else batch.records):
             offset = batch.base + place
@@ -144,10 +143,10 @@ def _services(run: RunData) -> Iterator[Service]:
                 continue
             match record.get("type"):
                 case "RegisterBrokerRecord":
-                    old = (broker, current.get(broker, -1))
-                    if old[1] != epoch and old in begun:
+                    for old in [who for who in begun if who[0] == broker and who[1] != epoch]:
                         yield Service(old, begun.pop(old), at_ns)
-                    current[broker] = epoch
+                    if fields.get("fenced") is False:  # as the same incarnation of before 3.9
+                        begun.setdefault((broker, epoch), at_ns)
                 case "BrokerRegistrationChangeRecord":
                     who = (broker, epoch)
                     if fields.get("fenced") == UNFENCE:

@@ -219,9 +219,11 @@ class VoteDurability(Invariant):
         found = persisted(epoch, event["qs"])
         lost = _lost(event["node"], written, found)
         if lost:
+            leads = found.leader if lost == "vote" and found.voted is None else None
+            then = "" if leads is None else f", now that it follows n{leads}"
             yield self._anomaly(
                 f"n{event['node']} forgot its {lost} at a restart ({label(event)}):"
-                f" it had written {written}, and started from {found}",
+                f" it had written {written}, and started from {found}{then}",
                 event,
                 epoch=written.epoch,
                 written=written._asdict(),

@@ -26,6 +26,7 @@ NS_PER_S = 1_000_000_000
 # In peace, from a leader's high watermark to its followers': a round trip, not a fetch's timeout,
 # which is half a second (KIP-1166).
 TOLD_WITHIN_NS = 300_000_000
+FETCHED_WITHIN_NS = 600_000_000  # a Fetch that waits in vain, and a round trip
 _NOT_HEARD: Final = f"did not hear in {TOLD_WITHIN_NS / NS_PER_S:g} s of peace"
 JUDGED_FROM: Final = 4  # commits, for most of them to be said of
 # From its registration, for which a broker may have had to wait until an old session had run out.
@@ -42,6 +43,8 @@ class Node:
     epoch: int = 0
     leader: int | None = None
     hwm: int = -1
+    hwm_before: int = -1  # its last step
+    hwm_ns: int = 0  # when that was
     applied: int = -1
     digest: str | None = None
     voters_at: int | None = None  # the record of the voter set in force, if it told of one
@@ -61,7 +64,8 @@ class Node:
             case "role":
                 self.role, self.epoch, self.leader = event["to"], event["ep"], event["leader"]
             case "hwm":
-                self.hwm = event["v"]
+                self.hwm_before, self.hwm = self.hwm, event["v"]
+                self.hwm_ns = event["rx_ns"]
             case "voters":
                 self.voters_at = event.get("off")
             case "apply":
@@ -140,7 +144,7 @@ def unsettled(nodes: Mapping[str, Node], run: RunData, window: Window) -> Iterat
         if name in run.observers and node.fenced and waited_ns >= UNFENCED_WITHIN_NS:
             yield Anomaly("L10", f"broker {name} is still fenced after {seconds:g} s of peace")
     yield from _stands_still(nodes, run, seconds)
-    yield from _diverging(nodes, names_of(run), seconds)
+    yield from _diverging(nodes, names_of(run), seconds, window.end_ns)
 
 
 def _left_over(
@@ -173,11 +177,14 @@ def _stands_still(nodes: Mapping[str, Node], run: RunData, seconds: float) -> It
 
 
 def _diverging(
-    nodes: Mapping[str, Node], names: Iterable[str], seconds: float
+    nodes: Mapping[str, Node], names: Iterable[str], seconds: float, end_ns: int
 ) -> Iterator[Anomaly]:
-    """Nodes in peace are at most what was committed last apart."""
+    """Nodes in peace are at most what was committed last apart: one record, or what is new."""
     ahead = max((nodes[name].hwm for name in names), default=-1)
-    late = [name for name in names if nodes[name].hwm < ahead - 1]
+    since_ns = end_ns - FETCHED_WITHIN_NS
+    first = [node for node in map(nodes.__getitem__, names) if node.hwm == ahead]
+    due = max((n.hwm_before if n.hwm_ns > since_ns else n.hwm for n in first), default=-1)
+    late = [name for name in names if nodes[name].hwm < min(ahead - 1, due)]
     if late:
         far = ", ".join(f"{name} at {place(nodes[name])}" for name in late)
         yield Anomaly("L8", f"after {seconds:g} s of peace {far}, others at {ahead}")

@@ -179,8 +179,11 @@ WITHOUT_PRE_VOTE: Final = Known(
 )
 
 # Before 3.9 a broker that registers again gets another epoch, though it is the same incarnation.
-RENUMBERS: Final = Known(
-    "C1", ", and is the same incarnation", "docs/kafka.md, another epoch for the same incarnation"
+RENUMBERS: Final = _told(
+    "docs/kafka.md, another epoch for the same incarnation",
+    ("C1", ", and is the same incarnation"),
+    ("C1", " in the incarnation that had got "),
+    ("C6", ", which left it unfenced"),
 )
 
 # A topic's settings stay with whoever reads its creation and its deletion at once. A release that
@@ -396,7 +399,7 @@ BEFORE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (CLAIMS_CAUGHT_UP_SINCE, (CLAIMS_EARLY,)),
     (FSYNCS_SNAPSHOTS_SINCE, NAMED_TOO_EARLY),
     (KEEPS_ELIGIBLE_SINCE, (FORGETS_ELIGIBLE,)),
-    (KEEPS_EPOCHS_SINCE, (RENUMBERS,)),
+    (KEEPS_EPOCHS_SINCE, RENUMBERS),
     (CHECKS_PRINCIPALS_SINCE, (OF_NOBODY,)),
     (VOTES_KEPT_SINCE, (FORGETS, FORGETS_LEADER)),
 )

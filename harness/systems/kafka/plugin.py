@@ -44,6 +44,7 @@ from harness.systems.kafka.mixed import (
     own_settings,
 )
 from harness.systems.kafka.releases import (
+    ADVERTISES_SINCE,
     DESCRIBES_SINCE,
     DYNAMIC_SINCE,
     JOIN,
@@ -194,6 +195,8 @@ def _processes(settings: Mapping[str, str]) -> SystemTraits:
     fit = replace(PROCESSES, versions=_versions(settings), settings=_recorded(settings))
     if IMAGE in settings:
         fit = replace(fit, envs=frozenset({"docker"}))
+    if any(release.line < DYNAMIC_SINCE for release in all_releases(settings)):
+        fit = replace(fit, workloads=(fit.workloads or frozenset()) - OF_DYNAMIC_QUORUMS)
     if agent.is_on(settings):
         return replace(fit, known=known_of(all_releases(settings)))
     return replace(fit, leaves=fit.leaves - {"events"}, checkers=("logs",))
@@ -490,6 +493,8 @@ class Kafka(KraftNodes):
         build = self._builds[self.node_release(name)]
         node, config = self._node[name], self._env.node_dir(name) / _CONFIG
         known = {k: v for k, v in node.settings.items() if not k.startswith(OURS)}
+        if node.voter and line_of(self.node_release(name)) < ADVERTISES_SINCE:
+            del known["advertised.listeners"]
         config.write_text("".join(f"{k}={v}\n" for k, v in known.items()), encoding="utf-8")
         heap_mb = CONTROLLER_HEAP_MB if node.voter else BROKER_HEAP_MB
         option = self._agent_option(name, build.agent)

@@ -24,10 +24,11 @@ KNOWN: Final = (
 # The forms in which a release runs, each from one line on: all that are known run as raft clients
 # alone, in the simulator.
 WHOLE_SINCE: Final = (3, 7)  # whole controllers in the simulator
-LIVE_SINCE: Final = (3, 9)  # processes of ours, with the agent
+LIVE_SINCE: Final = (3, 7)  # processes of ours, with the agent
 FSYNCS_SNAPSHOTS_SINCE: Final = (3, 5)  # before they get their names (3.5.2: KAFKA-15312)
 CLAIMS_CAUGHT_UP_SINCE: Final = (3, 6)  # with a record of its own epoch (KAFKA-15345)
 COUNTS_FETCHERS_SINCE: Final = (3, 7)  # a leader, to resign without them (KAFKA-15489)
+ADVERTISES_SINCE: Final = (3, 9)  # the addresses of controllers, beside the static voters
 DYNAMIC_SINCE: Final = (3, 9)  # voters in the log (KIP-853)
 DESCRIBES_SINCE: Final = (3, 9)  # voters by directory, in version 2 of DescribeQuorum
 LEADS_WHEN_ELECTED_SINCE: Final = (3, 9)  # as state machines are told

@@ -175,6 +175,14 @@ def test_a_node_that_stays_behind_in_peace(run: Run) -> None:
     assert run.found() == {}, "one step behind is on its way"
 
 
+@pytest.mark.parametrize(("at_s", "late"), [(15.2, True), (15.7, False)])
+def test_several_records_that_were_committed_just_now_are_on_their_way(
+    run: Run, at_s: float, late: bool
+) -> None:
+    run.tell("n1", at_s, "hwm", v=24)
+    assert ("L8" in run.found()) is late
+
+
 def test_a_broker_that_stays_fenced(run: Run) -> None:
     run.tell("n4", 14, "hb", err=0, fenced=True)
     run.tell("n4", 15, "hb", err=None, fenced=None)

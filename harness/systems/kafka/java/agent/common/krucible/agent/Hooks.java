@@ -14,9 +14,8 @@ final class Hooks {
         Hook.of(RAFT + "KafkaRaftClient", "<init>", -1, Advices.Made.class, "start"),
         Hook.of(RAFT + "QuorumState", "initialize", 1, Advices.Begins.class, "start"),
         Hook.of(RAFT + "QuorumState", "memoryTransitionTo", 1, Advices.Transition.class, "role", "elected", "quorum"),
-        Hook.of(RAFT + "FileQuorumStateStore", "writeElectionState", 2, Advices.ElectionStateWritten.class, "qs"),
         Hook.of(LOG, "appendAsLeader", 2, Advices.AppendedAsLeader.class, "append"),
-        Hook.of(LOG, "appendAsFollower", 2, Advices.AppendedAsFollower.class, "append"),
+        Hook.of(LOG, "appendAsFollower", -1, Advices.AppendedAsFollower.class, "append"),
         Hook.of(LOG, "flush", 1, Advices.Flushed.class, "flush"),
         Hook.of(UNIFIED_LOG, "truncateTo", 1, Advices.Cut.class, "trunc"),
         Hook.of(LOG, "updateHighWatermark", 1, Advices.HighWatermark.class, "hwm"),
@@ -26,16 +25,14 @@ final class Hooks {
         Hook.of(LOG, "createNewSnapshot", 1, Advices.Makes.class, "snap"),
         Hook.of(LOG, "onSnapshotFrozen", 1, Advices.Frozen.class, "snap"),
         Hook.of(RAFT + "KafkaNetworkChannel|kafka.raft.KafkaNetworkChannel", "send", 1, Advices.Sent.class, "fetch_tx", "votereq"),
-        Hook.of(RAFT + "internals.VoterSetHistory", "addAt", 2, Advices.Voters.class, "voters"),
         Hook.of(RAFT + "LeaderState", "timeUntilCheckQuorumExpires", 1, Advices.NoQuorum.class, "quorum"),
         Hook.of(CONTROLLER + "QuorumController$ControllerWriteEvent", "complete", 1, Advices.Acknowledged.class, "ack"),
         Hook.of(CONTROLLER + "QuorumController", "claim", 2, Advices.Claim.class, "claim"),
         Hook.of(CONTROLLER + "QuorumController", "renounce", 0, Advices.Renounce.class, "renounce"),
-        Hook.of(CONTROLLER + "OffsetControlManager", "handleCommitBatchMetrics", 1, Advices.Applied.class, "apply"),
         Hook.of(RAFT + "KafkaRaftClient", "close", 0, Advices.Stopped.class, "stop")
     );
 
-    static final List<Hook> ALL = Stream.concat(OF_ALL_RELEASES.stream(), MessageHooks.ALL.stream()).toList();
+    static final List<Hook> ALL = Stream.of(OF_ALL_RELEASES, ReleaseHooks.ALL, MessageHooks.ALL).flatMap(List::stream).toList();
 
     private Hooks() {
     }

@@ -40,7 +40,6 @@ public final class LiveNode implements TraceTeller.Node {
     private final Object unified; // the log below that log
     private final MethodHandle reads; // its high watermark
     private final QuorumState quorum;
-    private final QuorumConfig config;
     private final LiveFile file;
     private final Map<String, String> options;
     private final Path folder; // of the metadata log
@@ -61,9 +60,8 @@ public final class LiveNode implements TraceTeller.Node {
         this.log = new LiveLog(client);
         this.unified = TraceInside.get(log.itself(), "log");
         this.reads = TraceInside.reader(unified.getClass(), "highWatermark", long.class);
-        this.config = (QuorumConfig) TraceInside.get(TraceInside.field(KafkaRaftClient.class, "quorumConfig"), client);
         this.folder = Path.of(options.get("log"));
-        Uuid directory = (Uuid) TraceInside.get(TraceInside.field(KafkaRaftClient.class, "nodeDirectoryId"), client);
+        Uuid directory = LiveRaft.directory(client, folder);
         long incarnation = Long.parseLong(options.get("incarnation"));
         this.file = new LiveFile(options.get("file"), client.nodeId().orElse(-1), TraceEvents.hex(directory), incarnation);
     }
@@ -87,13 +85,13 @@ public final class LiveNode implements TraceTeller.Node {
 
     private void start(Collection<String> missing) {
         QuorumStateStore store = (QuorumStateStore) TraceInside.get(quorum, "store");
-        Optional<ElectionState> found = store.readElectionState();
+        Optional<ElectionState> found = LiveRaft.stored(store);
         start = log.start();
         flushed = log.end();
         highWatermark = told();
         kept.addAll(stored());
         teller.start(found, flushed);
-        TraceEvents told = event(found.map(ElectionState::epoch).orElse(0), "agent").open("missing", '[');
+        TraceEvents told = event(found.map(TraceClient::epoch).orElse(0), "agent").open("missing", '[');
         for (String each : missing) {
             told.comma().raw("\"" + each + "\"");
         }
@@ -138,10 +136,10 @@ public final class LiveNode implements TraceTeller.Node {
 
     void sent(Object request) {
         RaftRequest.Outbound asked = (RaftRequest.Outbound) request;
-        if (asked.destination() != null) {
-            teller.sent(asked, asked.destination().id());
+        LiveRaft.destination(asked).ifPresent(to -> {
+            teller.sent(asked, to);
             file.flush();
-        }
+        });
     }
 
     void answered(RaftRequest.Inbound request, ApiMessage answer) {
@@ -327,7 +325,7 @@ public final class LiveNode implements TraceTeller.Node {
 
     @Override
     public long checkQuorumMs() {
-        return TraceQuorum.timeoutMs(config.fetchTimeoutMs());
+        return LiveRaft.checkQuorumMs(client);
     }
 
     @Override

@@ -61,7 +61,6 @@ public final class LiveWrong {
             return;
         }
         TraceVotes.from(part, NOBODY, Uuid.ONE_UUID);
-        LiveNode.client().handle(new RaftRequest.Inbound(
-            asked.listenerName(), asked.correlationId(), asked.apiVersion(), again, asked.createdTimeMs()));
+        LiveNode.client().handle(LiveRaft.with(asked, again));
     }
 }

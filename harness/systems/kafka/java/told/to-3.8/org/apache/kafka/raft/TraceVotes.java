@@ -23,4 +23,9 @@ final class TraceVotes {
     static Uuid directory(VoteRequestData.PartitionData asked) {
         return Uuid.ZERO_UUID;
     }
+
+    /** Put another candidate into a request. */
+    static void from(VoteRequestData.PartitionData asked, int candidate, Uuid directory) {
+        asked.setCandidateId(candidate);
+    }
 }
