@@ -93,6 +93,28 @@ def test_a_mixed_cluster_survives_a_rolling_upgrade_beside_other_faults(
 
 
 @pytest.mark.long
+def test_the_oldest_release_that_runs_live_goes_over_to_the_newest_but_one(tmp_path: Path) -> None:
+    """Its agent has hooks of its own, and its controllers no advertised listeners."""
+    options = "--system kafka --kafka-version 3.7.2 --workload producer-ids --observers 0 --seed 3"
+    faults = "rolling-upgrade,finalize,kill"
+    told = ("--set", f"{UPGRADE}=4.3.1", "--nemesis", faults, "--store", tmp_path)
+    done = krucible("run", *options.split(), "--time-limit", "60", "--pace", "long", *told)
+    assert done.code == 0, done.out + done.err
+    results = json.loads((tmp_path / "latest" / "results.json").read_bytes())
+    consensus = next(each for each in results["results"] if each["checker"] == "consensus")
+    assert "undecided" not in str(consensus["stats"])  # each hook took hold, in each release
+    assert consensus["checked"]["S14"]
+
+
+@pytest.mark.long
+def test_played_brokers_of_a_release_that_gives_them_new_epochs(tmp_path: Path) -> None:
+    options = "--system kafka --kafka-version 3.7.2 --workload brokers --seed 5 --time-limit 30"
+    done = krucible("run", *options.split(), "--nemesis", "kill,power", "--store", tmp_path)
+    assert done.code == 0, done.out + done.err
+    assert "another epoch for the same incarnation" in done.out
+
+
+@pytest.mark.long
 def test_a_build_of_ones_own_runs_as_processes(kafka: KafkaDist, tmp_path: Path) -> None:
     options = "--system kafka --workload producer-ids --observers 0 --seed 5 --time-limit 10"
     own = ("--kafka-home", kafka.home, "--nemesis", "none", "--voters", "1")

@@ -39,6 +39,7 @@ CONTROLLER_HEAP_MB = 96
 BROKER_HEAP_MB = 256  # its log cleaner alone takes 128
 
 _FETCH_TIMEOUT_S = 300
+_WARM = "AAAAAAAAAAAAAAAAAAAAAQ"  # an id of a cluster; older releases take no other form
 _START_TIMEOUT_S = 180  # of a JVM whose classes are read for the first time, on a busy host
 _QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xlog:disable")
 _LEAVES_NOTHING = ("-XX:-UsePerfData",)  # a file in /tmp, which stays there when it is killed
@@ -280,7 +281,7 @@ def _archive_classes(dist: KafkaDist) -> None:
         config = folder / "server.properties"
         config.write_text(_warm_config(folder), encoding="utf-8")
         log = folder / "server.log"
-        _quietly(dist.argv(STORAGE_TOOL, "format", "-t", "warm", "-c", config, log=log))
+        _quietly(dist.argv(STORAGE_TOOL, "format", "-t", _WARM, "-c", config, log=log))
         option = f"-XX:ArchiveClassesAtExit={made}"
         argv = dist.argv(SERVER, config, log=log, heap_mb=BROKER_HEAP_MB, archive=option)
         server = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
