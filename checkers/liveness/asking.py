@@ -8,6 +8,7 @@ or the answer was lost.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -46,17 +47,24 @@ def repeated_questions(events: Mapping[str, Sequence[Event]]) -> tuple[int, list
 def repeated_updates(events: Mapping[str, Sequence[Event]]) -> tuple[int, list[Anomaly]]:
     """Voters whose update one leader granted more than ``GRANTED_MAX`` times in an epoch.
 
+    A voter that loses its leader and follows it again forgets that it was granted one.
+
     Returns:
-        How many were granted, and one anomaly for each such voter and epoch.
+        How many were granted, and one anomaly for each such voter, epoch, and time of following.
     """
     checked, found = 0, list[Anomaly]()
+    follows = {
+        node: [e["rx_ns"] for e in of_node if e["t"] == "role" and e["to"] == "follower"]
+        for node, of_node in events.items()
+    }
     for leader, of_leader in events.items():
         granted: Counter[tuple[object, ...]] = Counter()
         for event in of_leader:
             if event["t"] != "rpc_ok" or event["api"] != UPDATE:
                 continue
             checked += 1
-            asker = event["inc"], event["ep"], event["peer"], event.get("peer_dir")
+            times = bisect_right(follows.get(f"n{event['peer']}", ()), event["rx_ns"])
+            asker = event["inc"], event["ep"], event["peer"], event.get("peer_dir"), times
             granted[asker] += 1
             if granted[asker] == GRANTED_MAX + 1:
                 found.append(_again(leader, event))
