@@ -9,8 +9,9 @@ or the answer was lost.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby, islice
 from typing import Final
 
 from checkers.replay.trace import Event
@@ -53,22 +54,29 @@ def repeated_updates(events: Mapping[str, Sequence[Event]]) -> tuple[int, list[A
         How many were granted, and one anomaly for each such voter, epoch, and time of following.
     """
     checked, found = 0, list[Anomaly]()
-    follows = {
-        node: [e["rx_ns"] for e in of_node if e["t"] == "role" and e["to"] == "follower"]
-        for node, of_node in events.items()
-    }
     for leader, of_leader in events.items():
-        granted: Counter[tuple[object, ...]] = Counter()
+        granted: dict[tuple[object, ...], list[Event]] = defaultdict(list)
         for event in of_leader:
-            if event["t"] != "rpc_ok" or event["api"] != UPDATE:
-                continue
-            checked += 1
-            times = bisect_right(follows.get(f"n{event['peer']}", ()), event["rx_ns"])
-            asker = event["inc"], event["ep"], event["peer"], event.get("peer_dir"), times
-            granted[asker] += 1
-            if granted[asker] == GRANTED_MAX + 1:
-                found.append(_again(leader, event))
+            if event["t"] == "rpc_ok" and event["api"] == UPDATE:
+                asker = event["inc"], event["ep"], event["peer"], event.get("peer_dir")
+                granted[asker].append(event)
+        for each in granted.values():
+            checked += len(each)
+            found += _too_many(leader, each, events)
     return checked, found
+
+
+def _too_many(
+    leader: str, granted: Sequence[Event], events: Mapping[str, Sequence[Event]]
+) -> Iterator[Anomaly]:
+    """Judge what one leader granted one voter in an epoch: by each time that this followed it."""
+    if len(granted) <= GRANTED_MAX:
+        return
+    told = events.get(f"n{granted[0]['peer']}", ())
+    follows = [e["rx_ns"] for e in told if e["t"] == "role" and e["to"] == "follower"]
+    for _, some in groupby(granted, lambda event: bisect_right(follows, event["rx_ns"])):
+        more = list(islice(some, GRANTED_MAX, GRANTED_MAX + 1))
+        yield from (_again(leader, event) for event in more)
 
 
 def _again(leader: str, event: Event) -> Anomaly:
