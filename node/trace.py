@@ -50,6 +50,7 @@ image    off, digest, kind, n            a broker published the image at ``off``
          passwords, if it has some; settings{topic: part of the digest}, of topics that have some
 answered api, ver, off, n, req, res    of Apache Kafka: a controller's answer ``res`` to ``req``
          (bodies, base64), by the records below ``off``; it came with ``n`` records from there on.
+         Of a read held, how many records from there on were in memory, and not committed.
          Of UpdateFeatures kraft, the kraft.version when it was asked, and kraft_after, when it was
          answered, if no time has passed between them
 memory   off, wrong[texts]               of Apache Kafka: a controller compared what it has at

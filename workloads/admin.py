@@ -18,6 +18,7 @@ from kio.schema.create_topics.v7 import request as creations
 from kio.schema.delete_topics.v6 import request as deletions
 from kio.schema.elect_leaders.v2 import request as elections
 from kio.schema.incremental_alter_configs.v1 import request as settings_
+from kio.schema.list_partition_reassignments.v0 import request as listings
 from kio.schema.types import BrokerId, TopicName
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from kio.schema.update_features.v1 import request as levels
@@ -91,6 +92,7 @@ def admin(spec: RunSpec) -> Workload:
         delete: 4,
         configure: 8,
         reassign: 8,
+        look: 2,
         elect: 4,
         forget: 1,
         level: 2,
@@ -175,6 +177,13 @@ def reassign(rng: Random, _: int) -> Draft:
     places = None if rng.random() < 0.2 else some_places(rng)  # noqa: PLR2004
     partition = rng.choice((0, 0, 0, 1, 7))
     return Draft("reassign", {"topic": a_topic(rng), "partition": partition, "replicas": places})
+
+
+def look(rng: Random, _: int) -> Draft:
+    """Draw whose replicas are asked for that move: of some partitions of a topic, or of all."""
+    if rng.random() < 0.5:  # noqa: PLR2004
+        return Draft("look", {"topic": None})
+    return Draft("look", {"topic": a_topic(rng), "partitions": rng.choice(([0], [0, 1], [1, 7]))})
 
 
 def elect(rng: Random, _: int) -> Draft:
@@ -284,6 +293,18 @@ def _move(asked: Asked, at: Place) -> reassignments.AlterPartitionReassignmentsR
     )
 
 
+def _listing(asked: Asked, _: Place) -> listings.ListPartitionReassignmentsRequest:
+    topics = None
+    if asked["topic"] is not None:
+        topics = (
+            listings.ListPartitionReassignmentsTopics(
+                name=TopicName(asked["topic"]),
+                partition_indexes=tuple(map(i32, asked["partitions"])),
+            ),
+        )
+    return listings.ListPartitionReassignmentsRequest(timeout=REQUEST_TIMEOUT, topics=topics)
+
+
 def _election(asked: Asked, _: Place) -> elections.ElectLeadersRequest:
     of_topic = elections.TopicPartitions(
         topic=TopicName(asked["topic"]), partitions=(i32(asked["partition"]),)
@@ -311,6 +332,7 @@ REQUESTS: Final[Mapping[str, Callable[[Asked, Place], Any]]] = {
     "delete": _deletion,
     "configure": _settings,
     "reassign": _move,
+    "look": _listing,
     "elect": _election,
     "forget": _forgetting,
     "level": _level,

@@ -79,7 +79,8 @@ class PartitionShape(Invariant):
         promise=(
             "The leader of a partition is in its ISR, or there is none. All members of ISR and ELR "
             "are replicas of the partition, and none is in both. A reassignment adds and removes "
-            "replicas of it, and none both."
+            "replicas of it, and none both. One that is added has as many replicas as others of "
+            "its topic are to have."
         ),
         why=(
             "A leader from outside of the ISR may lack messages that producers were told are safe: "

@@ -47,9 +47,9 @@ C17: Final = Meaning(
     "C17",
     title="a controller's answer follows from its metadata",
     promise=(
-        "An active controller decides each request by the records before it. It refuses a request "
-        "only for a reason that these records give, with the error for that reason, and writes the "
-        "records that the request calls for."
+        "An active controller decides each request by the records before it, and tells only of "
+        "those that are committed. It refuses a request only for a reason that these records give, "
+        "with the error for that reason, and writes the records that the request calls for."
     ),
     why=(
         "Who is refused without a reason cannot do what they need, and retries for ever or gives "
@@ -67,6 +67,7 @@ JUDGED: Final = frozenset(
         ApiKey.ALTER_PARTITION,
         ApiKey.ELECT_LEADERS,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
         ApiKey.ASSIGN_REPLICAS_TO_DIRS,
         ApiKey.ALLOCATE_PRODUCER_IDS,
         ApiKey.BROKER_REGISTRATION,
@@ -98,6 +99,7 @@ NOT_DECIDED: Final = frozenset(
 LOOKED_UP: Final = frozenset({ApiError.UNKNOWN_TOPIC_ID})
 NO_REPLICAS: Final = "some who are eligible are no replicas"
 BOTH_WAYS: Final = "of a reassignment before it some are still added or removed"
+UNCOMMITTED: Final = "record(s) in its memory are not committed"
 SWITCHED_OFF: Final = "eligible leaders are switched off"
 LAG_NS: Final = 1_000_000_000  # between a commit and an answer that waited for it
 _DIFFERENCES_MAX: Final = 3
@@ -210,6 +212,8 @@ class AnswerChecks:
             return True
         if api == ApiKey.DELETE_TOPICS:
             return not LOOKED_UP.isdisjoint(errors)
+        if api == ApiKey.CREATE_PARTITIONS and any(map(self._is_uneven, request.topics)):
+            return True
         if api in PLACED:  # whom a controller knows to stop, it forgets when it is elected again
             return any(broker.in_controlled_shutdown for broker in self._image.brokers.values())
         if api in OF_SETTINGS:
@@ -220,6 +224,18 @@ class AnswerChecks:
             known = self._image.brokers.get(int(request.broker_id))
             return known is not None and known.incarnation != request.incarnation_id
         return False
+
+    def _is_uneven(self, topic: Any) -> bool:
+        """Tell whether partitions of a topic are, or are to be, on numbers of brokers that differ.
+
+        One of them says how many a new one gets. Of one that moves Kafka counts all replicas; what
+        comes of that C3 judges.
+        """
+        found = self._image.topics.get(topic.name)
+        parts = () if found is None else found.partitions.values()
+        return any(each.adding or each.removing for each in parts) or (
+            len({len(each.replicas) for each in parts}) > 1
+        )
 
     def _answerers(self, event: Event, request: Any) -> Iterator[Answering]:
         """Give controllers that answer as one of the releases does."""
@@ -255,6 +271,8 @@ class AnswerChecks:
         if api == ApiKey.UPDATE_FEATURES:  # before KIP-1022 each feature had its own error
             told_, expected = _whole(answer), _whole(expected)
         wrong = differences(told_, expected)
+        if wrong and event.get("held"):
+            return [*wrong[: _DIFFERENCES_MAX - 1], f"{event['held']} {UNCOMMITTED}"]
         if wrong and api == ApiKey.UPDATE_FEATURES and _switches_off(request):
             wrong = [*wrong[: _DIFFERENCES_MAX - 1], SWITCHED_OFF]
         if api not in BY_ANSWER_ALONE:

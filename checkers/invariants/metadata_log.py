@@ -27,6 +27,7 @@ from node.metadata.transactions import Transactions
 
 SAME_INCARNATION = ", and is the same incarnation"  # in an anomaly's message
 BEHIND = ", which is of an offset before its batch"
+GROWN = ", where the topic's other partitions are to have "  # likewise
 BOTH_WAYS = "in one reassignment both added and removed"
 JUDGED = ("S19", "C1", "C2", "C3", "C5", "C7", "C11", "C13", "C14", "C15")
 C2 = Meaning(
@@ -268,7 +269,7 @@ class MetadataWalk:
                 what = "fenced" if state.fenced else "shutting down"
                 yield Anomaly("C2", f"broker {broker}, {what}, leads or is new in sync: {where}")
         fault = shape_fault(after.replicas, after.leader, after.isr, after.eligible_leaders)
-        fault = fault or move_fault(after)
+        fault = fault or move_fault(after) or self._growth_fault(partition, before, after)
         wanted = min_isr(partition, self._image)
         if fault is None and after.eligible_leaders and wanted is not None:
             enough = min(wanted, len(after.replicas))
@@ -276,6 +277,25 @@ class MetadataWalk:
                 fault = f"eligible leaders though {len(after.isr)} of {enough} are in sync"
         if fault is not None:
             yield Anomaly("C3", f"{where} has {fault}: {after}")
+
+    def _growth_fault(
+        self, partition: Partition, before: PartitionState | None, after: PartitionState
+    ) -> str | None:
+        """Tell whether one that is added has as many replicas as another one is to have."""
+        topic_id, index = partition
+        topic = self._image.topic_by_id(topic_id)
+        if before is not None or topic is None:
+            return None
+        others = [
+            self._before.get((topic_id, each), state)
+            for each, state in topic.partitions.items()
+            if each != index
+        ]
+        due = {len(set(each.replicas) - set(each.removing)) for each in others if each is not None}
+        if not due or len(after.replicas) in due:
+            return None
+        wanted = ", ".join(map(str, sorted(due)))
+        return f"{len(after.replicas)} replicas{GROWN}{wanted}"
 
     def _brokers(self, batch: LogBatch) -> Iterator[Anomaly]:
         for broker in sorted(self._fenced):

@@ -6,7 +6,7 @@ Source: KIP-630; SnapshotAtLogStart of Kafka's own simulation tests.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label, snapshots_of
@@ -19,6 +19,13 @@ from harness.verdict import Anomaly
 SnapshotId = tuple[int, int]
 
 _InForce = tuple[int, VoterKeys]  # a voter set, and its offset
+
+
+class _Had(NamedTuple):
+    """What a node had where its snapshot ends."""
+
+    voters: _InForce | None = None
+    image: str | None = None  # its digest
 
 
 class SnapshotValidity(Invariant):
@@ -43,39 +50,46 @@ class SnapshotValidity(Invariant):
         ),
         source="KIP-630; KIP-853 (voters in snapshots); KAFKA-14618",
     )
-    listens: ClassVar[tuple[str, ...]] = ("snap",)
+    listens: ClassVar[tuple[str, ...]] = ("snap", "image")
 
     def __init__(self) -> None:
         super().__init__()
-        # By id and field: who told of it first, and the voters there, if that node made it.
-        self._first: dict[SnapshotId, dict[str, tuple[Event, _InForce | None]]] = {}
+        # By id and field: who told of it first, and what that node had there, if it made it.
+        self._first: dict[SnapshotId, dict[str, tuple[Event, _Had]]] = {}
+        self._images: dict[int, tuple[int, str]] = {}  # of each node: the newest, by its end
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
         """Look at a snapshot that came into being."""
+        if event["t"] == "image":
+            self._images[event["node"]] = event["off"], event["digest"]
+            return
         if event["op"] not in ("freeze", "install"):
             return
         self.checked += 1
         id_ = event["id"][0], event["id"][1]
         replica = world.replica(event)
         freezes = event["op"] == "freeze" and replica.known
-        yield from self._unique(id_, event, replica.sets.entry_at(id_[0]) if freezes else None)
+        had = _Had()
+        if freezes:
+            end, digest = self._images.get(event["node"], (None, None))
+            had = _Had(replica.sets.entry_at(id_[0]), digest if end == id_[0] else None)
+        yield from self._unique(id_, event, had)
         if freezes:
             yield from self._covers(id_, replica, event)
             yield from self._voters(id_, replica, event)
 
-    def _unique(
-        self, id_: SnapshotId, event: Event, in_force: _InForce | None
-    ) -> Iterator[Anomaly]:
+    def _unique(self, id_: SnapshotId, event: Event, had: _Had) -> Iterator[Anomaly]:
         seen = self._first.setdefault(id_, {})
         for field in ("sha", "size", "kv"):
             value = event.get(field)
             if value is None:
                 continue
-            first, voters = seen.setdefault(field, (event, in_force))
+            first, other = seen.setdefault(field, (event, had))
             if first[field] != value and self._once((id_, field)):
+                why = f"{_by_voters(other.voters, had.voters)}{_by_images(other, had)}"
                 yield self._anomaly(
                     f"snapshot {_named(id_)} has {field} {first[field]} at {label(first)}"
-                    f" and {value} at {label(event)}{_by_voters(voters, in_force)}",
+                    f" and {value} at {label(event)}{why}",
                     first,
                     event,
                     id=list(id_),
@@ -117,6 +131,12 @@ class SnapshotValidity(Invariant):
                 event,
                 id=list(id_),
             )
+
+
+def _by_images(one: _Had, other: _Had) -> str:
+    """Say that the images differ from which the snapshots were made, which C8 judges."""
+    known = one.image is not None and other.image is not None
+    return ", as the images do that they are of" if known and one.image != other.image else ""
 
 
 def _by_voters(one: _InForce | None, other: _InForce | None) -> str:

@@ -243,7 +243,10 @@ def _check_count(partitions: int) -> None:
 
 
 def create_partitions(ctx: Context, operation: Operation, topic: NewPartitions) -> Slices[None]:
-    """Give a topic more partitions; raises OperationError."""
+    """Give a topic more partitions; raises OperationError.
+
+    While replicas of it move there is no saying how many a new partition is to have.
+    """
     topic_id = ctx.overlay.topic_id(topic.name)
     if topic_id is None:
         raise unknown_topic(topic.name)
@@ -260,6 +263,16 @@ def create_partitions(ctx: Context, operation: Operation, topic: NewPartitions) 
             "not be an increase.",
         )
     _check_count(additional)
+    partition = ctx.overlay.partitions.reader(topic_id)
+    for index in range(present):
+        state = partition(index)
+        if state is not None and (state.adding or state.removing):  # KAFKA-9038
+            raise OperationError(
+                ApiError.REASSIGNMENT_IN_PROGRESS,
+                f"A partition reassignment is in progress for the topic '{topic.name}'.",
+            )
+        if operation.pace.is_over():
+            yield
     first = ctx.overlay.partition(topic_id, 0)
     factor = len(first.replicas) if first is not None else 0
     if topic.assignments is None:

@@ -193,6 +193,10 @@ KEEPS_SETTINGS: Final = _told(
     ("C8", ", the same but for settings of deleted topics: "),
     ("C8", ", the same but for settings that new topics have of deleted ones: "),
 )
+# A snapshot of such an image has them, too; why images differ C8 says.
+SNAPSHOTS_OF_IMAGES: Final = Known(
+    "S22", ", as the images do that they are of", "docs/findings.md, a deleted topic's settings"
+)
 # And so does a controller that loads them from the snapshot of one that did.
 LOADS_SETTINGS: Final = Known(
     "C16",
@@ -290,6 +294,13 @@ KEEPS_MOVING: Final = _told(
     ("C17", "; of a reassignment before it some are still added or removed"),
 )
 
+# A topic that grows while it is moved counts those, too, that are to go.
+GROWS_TOO_MUCH: Final = Known(
+    "C3",
+    ", where the topic's other partitions are to have ",
+    "docs/findings.md, partitions that are added while a topic moves",
+)
+
 # A refused change of levels raises kraft.version all the same.
 RAISED_ALL_THE_SAME: Final = Known(
     "C17",
@@ -303,6 +314,14 @@ SET_ALL_THE_SAME: Final = Known(
     "C17",
     ": it names an entity twice, refuses it, and sets its quota",
     "docs/findings.md, a refused quota is set",
+    red=True,
+)
+
+# A reassignment that is listed may be one that nobody has committed, and one that is not, likewise.
+LISTS_EARLY: Final = Known(
+    "C17",
+    " record(s) in its memory are not committed",
+    "docs/findings.md, a reassignment is told of before it is committed",
     red=True,
 )
 
@@ -408,12 +427,15 @@ SINCE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (VOTES_KEPT_SINCE, (STANDS_AGAIN,)),
 )
 UNTIL: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
-    (KEEPS_SETTINGS_UNTIL, (*KEEPS_SETTINGS, LOADS_SETTINGS)),
+    (KEEPS_SETTINGS_UNTIL, (*KEEPS_SETTINGS, LOADS_SETTINGS, SNAPSHOTS_OF_IMAGES)),
     (
         CLEARS_ELIGIBLE_UNTIL,
         (*CLEARS_ELIGIBLE, *KEEPS_MOVED, *LEAVES_OUT, *SWITCHES_OFF, KEEPS_CANDIDATES),
     ),
-    (KEEPS_MOVING_UNTIL, (*KEEPS_MOVING, RAISED_ALL_THE_SAME, SET_ALL_THE_SAME)),
+    (
+        KEEPS_MOVING_UNTIL,
+        (*KEEPS_MOVING, GROWS_TOO_MUCH, RAISED_ALL_THE_SAME, SET_ALL_THE_SAME, LISTS_EARLY),
+    ),
     (COUNTS_REMOVED_UNTIL, (COUNTS_REMOVED,)),
     (ELECTS_EMPTY_UNTIL, (ELECTS_EMPTY,)),
     (KEEPS_DELETED_UNTIL, KEEPS_DELETED),

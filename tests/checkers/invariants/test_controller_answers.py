@@ -13,9 +13,17 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
 from checkers.committed.reference import Reference
-from checkers.invariants.controller_answers import BOTH_WAYS, LAG_NS, AnswerChecks, flat
+from checkers.invariants.controller_answers import (
+    BOTH_WAYS,
+    LAG_NS,
+    UNCOMMITTED,
+    AnswerChecks,
+    flat,
+)
 from checkers.monitor.content import Content
 from harness.contracts.evidence import LogBatch
+from harness.systems.kafka.known import known_of
+from harness.systems.kafka.releases import Release
 from harness.verdict import Anomaly
 from node.controller.context import ControllerConfig
 from node.driver.answering import Answering, AnsweringError, Outcome
@@ -243,6 +251,29 @@ def test_a_reassignment_that_leaves_what_the_one_before_wanted_is_told(
     else:
         (anomaly,) = anomalies
         assert anomaly.message.endswith(f"; {BOTH_WAYS}")
+
+
+@pytest.mark.parametrize("ahead", [None, False, True])
+def test_a_listing_tells_of_what_is_committed_only(ahead: bool | None) -> None:
+    """Broker 3 is to come, and then is in sync; the next record is in memory (docs/findings.md)."""
+    moved = change(replicas=(1, 3, 2), adding_replicas=(3,), removing_replicas=(2,))
+    done = change(replicas=(1, 3), isr=(1, 3), adding_replicas=(), removing_replicas=())
+    log: list[list[MetadataRecord]] = [
+        [register(3, END, TWO, fenced=False)],
+        list(moved),
+        list(done),
+    ]
+    listing = 46, 0, asked(46, 0, timeout=WAIT, topics=None)
+    known = [*BATCHES, *log[:2]]
+    end = sum(map(len, known))
+    response = due(listing, [*known, log[2]] if ahead is not None else known).response
+    held = {} if ahead is None else {"held": int(ahead)}
+    checks, anomalies = judged([event(listing, response, 0, end, **held)], *log)
+    assert checks.checked == 1
+    told = [each.message.endswith(f"1 {UNCOMMITTED}") for each in anomalies]
+    assert told == ([] if ahead is None else [ahead])
+    excused = [each.covers(a) for a in anomalies for each in known_of([Release("4.4.0")])]
+    assert any(excused) is bool(ahead)
 
 
 def levels(**wanted: int) -> tuple[int, int, bytes]:

@@ -667,6 +667,20 @@ def test_a_topic_gets_more_partitions() -> None:
     assert cluster.partition("t", 3).leader == 3
 
 
+@pytest.mark.parametrize("rows", [None, [(1,)], [(1, 2)]])
+def test_a_topic_that_moves_gets_no_partitions(rows: list[tuple[int, ...]] | None) -> None:
+    """Nobody can say how many replicas a new one is to have (KAFKA-9038)."""
+    cluster = Cluster(3)
+    cluster.topic("t", (1,))
+    assert reassign(cluster, (2,)) == ApiError.NONE
+    more = [NewPartitions("t", 2, rows)]
+    (refused,) = cluster.controller.create_partitions(more).reply
+    assert refused.error == ApiError.REASSIGNMENT_IN_PROGRESS
+    assert reassign(cluster, None) == ApiError.NONE
+    (reply,) = cluster.do(cluster.controller.create_partitions([NewPartitions("t", 2)]))
+    assert (reply.error, len(cluster.partition("t", 1).replicas)) == (ApiError.NONE, 1)
+
+
 @pytest.mark.parametrize(
     ("count", "assignments", "error"),
     [

@@ -31,6 +31,7 @@ NATIVE: Final = frozenset(
         ApiKey.ALTER_PARTITION,
         ApiKey.ELECT_LEADERS,
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
         ApiKey.ASSIGN_REPLICAS_TO_DIRS,
         ApiKey.CREATE_ACLS,
         ApiKey.DELETE_ACLS,

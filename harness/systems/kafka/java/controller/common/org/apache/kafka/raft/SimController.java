@@ -42,6 +42,8 @@ import org.apache.kafka.common.message.ElectLeadersRequestData;
 import org.apache.kafka.common.message.ElectLeadersResponseData;
 import org.apache.kafka.common.message.IncrementalAlterConfigsRequestData;
 import org.apache.kafka.common.message.IncrementalAlterConfigsResponseData;
+import org.apache.kafka.common.message.ListPartitionReassignmentsRequestData;
+import org.apache.kafka.common.message.ListPartitionReassignmentsResponseData;
 import org.apache.kafka.common.message.MetadataRequestData;
 import org.apache.kafka.common.message.RequestHeaderData;
 import org.apache.kafka.common.message.UnregisterBrokerRequestData;
@@ -262,6 +264,12 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         }
     }
 
+    /** Have the controller look at its metadata, and tell by which records, and how many more it has in memory. */
+    private <T> CompletableFuture<T> read(Supplier<CompletableFuture<T>> call) {
+        return call.get().whenComplete((reply, error) ->
+            decided = new long[] {memory.stable(), 0, memory.end() - memory.stable()});
+    }
+
     /** The level of kraft.version that it goes by, and the time. */
     private long[] level() {
         return new long[] {SimLevel.of(client), node.clock.nanoseconds()};
@@ -353,6 +361,10 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         if (request instanceof AlterPartitionReassignmentsRequestData asked) {
             return done(key, () -> controller.alterPartitionReassignments(context(version), asked)).handle((reply, e) ->
                 e == null ? reply : new AlterPartitionReassignmentsResponseData().setErrorCode(code(e)).setErrorMessage(message(e)));
+        }
+        if (request instanceof ListPartitionReassignmentsRequestData asked) {
+            return read(() -> controller.listPartitionReassignments(context(version), asked)).handle((reply, e) ->
+                e == null ? reply : new ListPartitionReassignmentsResponseData().setErrorCode(code(e)).setErrorMessage(message(e)));
         }
         if (request instanceof AssignReplicasToDirsRequestData asked) {
             return done(key, () -> controller.assignReplicasToDirs(context(version), asked)).handle((reply, e) ->

@@ -55,6 +55,11 @@ final class SimMemory {
         return number("nextWriteOffset");
     }
 
+    /** The end of the records that a read goes by: those that are committed, whatever else is in memory. */
+    long stable() {
+        return number("lastStableOffset") + 1;
+    }
+
     /** The last offset that memory has the records of, if all of them are committed; else -1. */
     long settled(boolean isActive) {
         long committed = number("lastCommittedOffset");

@@ -21,7 +21,10 @@ interface SimMachine<T> {
         throw new UnsupportedOperationException("requests are Python's");
     }
 
-    /** The records that the outcome of a request went by, once: {the end of those before, its own}; or null. */
+    /**
+     * The records that the outcome of a request went by, once: {the end of those before, its own}, and of a read
+     * those, too, that are in memory and not committed; or null.
+     */
     default long[] decided() {
         return null;
     }

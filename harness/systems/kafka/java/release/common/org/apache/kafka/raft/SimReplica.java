@@ -385,6 +385,9 @@ public final class SimReplica implements Replica, TraceTeller.Node {
             Base64.Encoder base64 = Base64.getEncoder();
             long[] raised = key == ApiKeys.UPDATE_FEATURES.id ? machine.raised() : null;
             var event = event("answered").put("api", key).put("ver", version).put("off", decided[0]).put("n", decided[1]);
+            if (decided.length > 2) {
+                event.put("held", decided[2]);
+            }
             if (raised != null) {
                 event.put("kraft", raised[0]);
                 if (raised[1] >= 0) {

@@ -1,0 +1,133 @@
+"""``docs/findings.md``: what is told of a reassignment, and what a topic gets that grows meanwhile.
+
+Real controllers and brokers. Should a newer Apache Kafka do better, this fails, and the page is to
+be changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from kio.schema.alter_partition_reassignments.v0 import request as moves
+from kio.schema.create_partitions.v3 import request as growths
+from kio.schema.list_partition_reassignments.v0 import request as listings
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import i32
+
+from harness.kafka.client import REQUEST_TIMEOUT
+from harness.kafka.route import Route, deadline_s, no_error, request
+from harness.kafka.topics import create_by_hand
+from harness.spec import RunSpec
+from harness.systems.kafka.distribution import KafkaDist
+from harness.systems.kafka.releases import DEFAULT, KNOWN, VERSION
+from node.wire.network import Caller
+from tests.support.live.brokers import CONTROLLER, kill, records, until, with_brokers
+from tests.support.live.scene import LiveScene, play
+from workloads.elr import SETTINGS
+
+pytestmark = [pytest.mark.slow, pytest.mark.long]
+RELEASES = [DEFAULT, KNOWN[-1]]
+TOPIC = TopicName("t")
+ELECTED_S = 30.0
+
+
+async def move(connection: Caller, *replicas: int) -> list[int]:
+    """Have partition t-0 move to these brokers; give the errors."""
+    partition = moves.ReassignablePartition(
+        partition_index=i32(0), replicas=tuple(map(BrokerId, replicas))
+    )
+    topic = moves.ReassignableTopic(name=TOPIC, partitions=(partition,))
+    wanted = moves.AlterPartitionReassignmentsRequest(timeout=REQUEST_TIMEOUT, topics=(topic,))
+    told = no_error(await request(connection, wanted))
+    return [int(row.error_code) for row in told.responses[0].partitions]
+
+
+async def moving(connection: Caller) -> list[tuple[list[int], list[int]]]:
+    """List who is added to and removed from partition t-0, if that is being reassigned."""
+    topic = listings.ListPartitionReassignmentsTopics(name=TOPIC, partition_indexes=(i32(0),))
+    wanted = listings.ListPartitionReassignmentsRequest(timeout=REQUEST_TIMEOUT, topics=(topic,))
+    told = no_error(await request(connection, wanted))
+    return [
+        (list(map(int, row.adding_replicas)), list(map(int, row.removing_replicas)))
+        for topic in told.topics
+        for row in topic.partitions
+    ]
+
+
+async def grow(connection: Caller, count: int) -> list[int]:
+    """Give the topic more partitions; give the errors."""
+    topic = growths.CreatePartitionsTopic(name=TOPIC, count=i32(count), assignments=None)
+    wanted = growths.CreatePartitionsRequest(
+        topics=(topic,), timeout=REQUEST_TIMEOUT, validate_only=False
+    )
+    told = await request(connection, wanted)
+    return [int(row.error_code) for row in told.results]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_partitions_that_are_added_while_a_topic_moves_get_too_many_replicas(
+    kafka: KafkaDist, release: str, tmp_path: Path
+) -> None:
+    """One replica moves to a broker that is down; the new partition gets two (KAFKA-9038)."""
+    assert kafka.archive.is_file()
+
+    async def main(scene: LiveScene) -> None:
+        route = Route(scene.system.cluster(), CONTROLLER)
+        await create_by_hand(route, TOPIC, (2,), deadline_s())
+        await kill(scene, "n3", 3)
+        connection = await route.connect(CONTROLLER)
+        assert await move(connection, 3) == [0]
+        assert await grow(connection, 2) == [0]
+        await until(lambda: len(records(scene, "PartitionRecord")) == 2)
+        sizes = {p["partition_id"]: len(p["replicas"]) for p in records(scene, "PartitionRecord")}
+        assert sizes == {0: 1, 1: 2}
+        route.close()
+
+    play(tmp_path, main, with_brokers(release, 2), frozenset())
+
+
+async def leader_of(scene: LiveScene, *but: str) -> str:
+    """Wait until a controller leads that is none of these; give its name."""
+    async with asyncio.timeout(ELECTED_S):
+        while True:
+            for node in ("n1", "n2", "n3"):
+                if node not in but and await scene.look(node) is not None:
+                    return node
+            await asyncio.sleep(0.2)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_reassignment_is_told_of_that_never_was(
+    kafka: KafkaDist, release: str, tmp_path: Path
+) -> None:
+    """The leader is cut off, so that it commits nothing, and is asked for one, and what moves."""
+    assert kafka.archive.is_file()
+    settings = {**SETTINGS, VERSION: release}
+    spec = RunSpec(
+        7, system="kafka", workload="elr", voters=3, observers=2, settings=settings
+    )
+
+    async def main(scene: LiveScene) -> None:
+        old = await leader_of(scene)
+        route = Route(scene.system.cluster(), old)
+        await create_by_hand(route, TOPIC, (4,), deadline_s())
+        asking, listing = await route.connect(old), await Route(route.cluster, old).connect(old)
+        cut = await scene.inject("partition-isolate-leader")
+        asked = asyncio.create_task(move(asking, 5))
+        async with asyncio.timeout(2.0):  # until it resigns, which takes 3 s
+            while not (told := await moving(listing)):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        assert told == [([5], [4])]
+        assert not asked.done()
+        new = await leader_of(scene, old)
+        await cut.heal()
+        there = Route(scene.system.cluster(), new)
+        assert await moving(await there.connect(new)) == []
+        (outcome,) = await asyncio.gather(asked, return_exceptions=True)
+        assert outcome != [0]
+        for each in (route, there):
+            each.close()
+
+    play(tmp_path, main, spec, frozenset())
