@@ -99,6 +99,7 @@ NOT_DECIDED: Final = frozenset(
 LOOKED_UP: Final = frozenset({ApiError.UNKNOWN_TOPIC_ID})
 NO_REPLICAS: Final = "some who are eligible are no replicas"
 BOTH_WAYS: Final = "of a reassignment before it some are still added or removed"
+STILL_ELIGIBLE: Final = "a reassignment is given up that leaves somebody eligible"
 UNCOMMITTED: Final = "record(s) in its memory are not committed"
 SWITCHED_OFF: Final = "eligible leaders are switched off"
 LAG_NS: Final = 1_000_000_000  # between a commit and an answer that waited for it
@@ -275,6 +276,8 @@ class AnswerChecks:
             return [*wrong[: _DIFFERENCES_MAX - 1], f"{event['held']} {UNCOMMITTED}"]
         if wrong and api == ApiKey.UPDATE_FEATURES and _switches_off(request):
             wrong = [*wrong[: _DIFFERENCES_MAX - 1], SWITCHED_OFF]
+        if wrong and api == ApiKey.ALTER_PARTITION_REASSIGNMENTS and self._gives_up(request):
+            return [*wrong[: _DIFFERENCES_MAX - 1], STILL_ELIGIBLE]
         if api not in BY_ANSWER_ALONE:
             ours, theirs = list(map(decode_record, due.records)), self._written(event)
             wrong += differences(*(flat(each, unjudged=OF_RECORDS) for each in (theirs, ours)))
@@ -292,6 +295,18 @@ class AnswerChecks:
                 event["api"], self._image, request, answer, written, self._settings
             )
         )
+
+    def _gives_up(self, request: Any) -> bool:
+        """Tell whether one is given up that leaves nobody in sync, and somebody eligible."""
+        for topic in request.topics:
+            found = self._image.topics.get(topic.name)
+            for each in topic.partitions if found is not None else ():
+                state = found and found.partitions.get(int(each.partition_index))
+                if each.replicas is None and state:
+                    stays = set(state.replicas) - set(state.adding)
+                    if not stays & set(state.isr) and stays & set(state.eligible_leaders):
+                        return True
+        return False
 
     def _oddity(
         self, theirs: Iterable[MetadataRecord], ours: Iterable[MetadataRecord]

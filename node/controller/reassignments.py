@@ -133,7 +133,11 @@ def _begin(
 def _cancel(
     ctx: Context, operation: Operation, topic: str, key: PartitionKey, state: PartitionState
 ) -> None:
-    """Go back to the replicas from before."""
+    """Go back to the replicas from before.
+
+    Who may lead stays who it is where nobody is in sync. Kafka asks for an unclean election then:
+    docs/findings.md.
+    """
     if not state.adding and not state.removing:
         raise OperationError(
             ApiError.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress."
@@ -145,7 +149,8 @@ def _cancel(
             ApiError.INVALID_REPLICA_ASSIGNMENT,
             "Invalid replica assignment: addingReplicas contains all replicas.",
         )
-    if not isr:  # only new replicas have all the data
+    eligible = any(b in replicas for b in state.eligible_leaders)
+    if not isr and not eligible:  # only new replicas have all the data
         if not ctx.allows_unclean(topic):
             raise OperationError(
                 ApiError.INVALID_REPLICA_ASSIGNMENT,

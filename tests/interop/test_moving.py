@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from kio.schema.alter_partition_reassignments.v0 import request as moves
 from kio.schema.create_partitions.v3 import request as growths
+from kio.schema.incremental_alter_configs.v1 import request as settings_
 from kio.schema.list_partition_reassignments.v0 import request as listings
 from kio.schema.types import BrokerId, TopicName
-from kio.static.primitive import i32
+from kio.static.primitive import i8, i32
 
 from harness.kafka.client import REQUEST_TIMEOUT
 from harness.kafka.route import Route, deadline_s, no_error, request
@@ -23,7 +24,14 @@ from harness.spec import RunSpec
 from harness.systems.kafka.distribution import KafkaDist
 from harness.systems.kafka.releases import DEFAULT, KNOWN, VERSION
 from node.wire.network import Caller
-from tests.support.live.brokers import CONTROLLER, kill, records, until, with_brokers
+from tests.support.live.brokers import (
+    CONTROLLER,
+    is_fenced,
+    kill,
+    records,
+    until,
+    with_brokers,
+)
 from tests.support.live.scene import LiveScene, play
 from workloads.elr import SETTINGS
 
@@ -31,12 +39,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.long]
 RELEASES = [DEFAULT, KNOWN[-1]]
 TOPIC = TopicName("t")
 ELECTED_S = 30.0
+INVALID_REPLICA_ASSIGNMENT, TOPIC_TYPE = 39, 2
+UNCLEAN = "unclean.leader.election.enable"
 
 
 async def move(connection: Caller, *replicas: int) -> list[int]:
-    """Have partition t-0 move to these brokers; give the errors."""
+    """Have partition t-0 move to these brokers, or to none any more; give the errors."""
     partition = moves.ReassignablePartition(
-        partition_index=i32(0), replicas=tuple(map(BrokerId, replicas))
+        partition_index=i32(0), replicas=tuple(map(BrokerId, replicas)) or None
     )
     topic = moves.ReassignableTopic(name=TOPIC, partitions=(partition,))
     wanted = moves.AlterPartitionReassignmentsRequest(timeout=REQUEST_TIMEOUT, topics=(topic,))
@@ -105,9 +115,7 @@ def test_a_reassignment_is_told_of_that_never_was(
     """The leader is cut off, so that it commits nothing, and is asked for one, and what moves."""
     assert kafka.archive.is_file()
     settings = {**SETTINGS, VERSION: release}
-    spec = RunSpec(
-        7, system="kafka", workload="elr", voters=3, observers=2, settings=settings
-    )
+    spec = RunSpec(7, system="kafka", workload="elr", voters=3, observers=2, settings=settings)
 
     async def main(scene: LiveScene) -> None:
         old = await leader_of(scene)
@@ -131,3 +139,41 @@ def test_a_reassignment_is_told_of_that_never_was(
             each.close()
 
     play(tmp_path, main, spec, frozenset())
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_reassignment_cannot_be_given_up_though_somebody_may_lead(
+    kafka: KafkaDist, release: str, tmp_path: Path
+) -> None:
+    """The last one in sync has gone, and is eligible (KIP-966).
+
+    Where unclean elections are allowed it is in sync then, while it is fenced (KIP-841).
+    """
+    assert kafka.archive.is_file()
+
+    async def main(scene: LiveScene) -> None:
+        route = Route(scene.system.cluster(), CONTROLLER)
+        await create_by_hand(route, TOPIC, (2,), deadline_s())
+        await kill(scene, "n3", 3)
+        connection = await route.connect(CONTROLLER)
+        assert await move(connection, 3) == [0]
+        await kill(scene, "n2", 2)
+        gone = records(scene, "PartitionChangeRecord")[-1]
+        assert (gone["isr"], gone["eligible_leader_replicas"]) == ([], [2])
+        assert await move(connection) == [INVALID_REPLICA_ASSIGNMENT]
+        change = settings_.AlterableConfig(name=UNCLEAN, config_operation=i8(0), value="true")
+        resource = settings_.AlterConfigsResource(
+            resource_type=i8(TOPIC_TYPE), resource_name=TOPIC, configs=(change,)
+        )
+        wanted = settings_.IncrementalAlterConfigsRequest(
+            resources=(resource,), validate_only=False
+        )
+        assert int((await request(connection, wanted)).responses[0].error_code) == 0
+        assert await move(connection) == [0]
+        await until(lambda: records(scene, "PartitionChangeRecord")[-1] != gone)
+        back = records(scene, "PartitionChangeRecord")[-1]
+        assert (back["replicas"], back["isr"]) == ([2], [2])
+        assert is_fenced(scene, 2)
+        route.close()
+
+    play(tmp_path, main, with_brokers(release, 2), frozenset())

@@ -294,6 +294,14 @@ KEEPS_MOVING: Final = _told(
     ("C17", "; of a reassignment before it some are still added or removed"),
 )
 
+# Who gives up a reassignment with nobody in sync is refused, or gets an ISR of a fenced broker.
+GIVES_UP: Final = tuple(
+    Known(invariant, told, "docs/findings.md, a reassignment cannot be given up", red=True)
+    for invariant, told in (
+        ("C2", ", as a reassignment is given up with nobody in sync who was a replica before it"),
+        ("C17", "; a reassignment is given up that leaves somebody eligible"),
+    )
+)
 # A topic that grows while it is moved counts those, too, that are to go.
 GROWS_TOO_MUCH: Final = Known(
     "C3",
@@ -434,7 +442,14 @@ UNTIL: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     ),
     (
         KEEPS_MOVING_UNTIL,
-        (*KEEPS_MOVING, GROWS_TOO_MUCH, RAISED_ALL_THE_SAME, SET_ALL_THE_SAME, LISTS_EARLY),
+        (
+            *KEEPS_MOVING,
+            GROWS_TOO_MUCH,
+            *GIVES_UP,
+            RAISED_ALL_THE_SAME,
+            SET_ALL_THE_SAME,
+            LISTS_EARLY,
+        ),
     ),
     (COUNTS_REMOVED_UNTIL, (COUNTS_REMOVED,)),
     (ELECTS_EMPTY_UNTIL, (ELECTS_EMPTY,)),

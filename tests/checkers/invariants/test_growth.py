@@ -10,7 +10,14 @@ import pytest
 from harness.systems.kafka.known import known_of
 from harness.systems.kafka.releases import Release
 from node.metadata.schemas import MetadataRecord
-from tests.support.traces.brokers import TOPIC_ID, change, create, register, walked
+from tests.support.traces.brokers import (
+    TOPIC_ID,
+    change,
+    change_broker,
+    create,
+    register,
+    walked,
+)
 
 THREE = UUID(int=103)  # an incarnation
 THIRD = [register(3, 6, THREE, fenced=False)]
@@ -54,3 +61,17 @@ def test_one_that_is_not_is_told(replicas: tuple[int, ...]) -> None:
 def test_who_is_to_go_does_not_count() -> None:
     (told,) = faults(MOVES, more(3, 1, 2))
     assert "has 3 replicas, where the topic's other partitions are to have 1" in told
+
+
+@pytest.mark.parametrize("isr", [(), (3,), (1,)])
+def test_a_move_that_is_given_up_with_nobody_in_sync_is_told(isr: tuple[int, ...]) -> None:
+    """Broker 1, which is fenced, is in sync of a sudden (docs/findings.md; seed 33 of ``admin``)."""
+    moves = change(replicas=(3, 1, 2), adding_replicas=(3,))
+    leader = isr[0] if isr else -1
+    left = change(isr=isr, leader=leader, eligible_leader_replicas=(2,))
+    gone = [change_broker(2, 1, fenced=1)]
+    back = change(replicas=(1, 2), isr=(2,), leader=-1, adding_replicas=())
+    found = walked(THIRD, moves, left, gone, back).anomalies
+    (told,) = [each for each in found if each.invariant == "C2"]
+    known = [each for each in known_of([Release("4.4.0")]) if each.covers(told)]
+    assert bool(known) is (isr != (1,))

@@ -507,6 +507,19 @@ def test_a_reassignment_forgets_what_the_one_before_wanted_no_more() -> None:
     assert cluster.partition().adding == ()
 
 
+def test_who_is_eligible_may_stay_when_a_reassignment_is_given_up() -> None:
+    """Nobody is in sync; who may lead is a replica before and after (docs/findings.md)."""
+    cluster = Cluster(3)
+    cluster.topic("t", (1,))
+    reassign(cluster, (2,))
+    fence(cluster, 1)
+    assert (cluster.partition().isr, cluster.partition().eligible_leaders) == ((), (1,))
+    assert reassign(cluster, None) == ApiError.NONE
+    state = cluster.partition()
+    assert (state.replicas, state.adding, state.removing) == ((1,), (), ())
+    assert (state.isr, state.eligible_leaders, state.leader) == ((), (1,), -1)
+
+
 @pytest.mark.parametrize("unclean", [False, True])
 def test_what_only_new_replicas_have_is_not_given_up_unasked(unclean: bool) -> None:
     """Cancelling would elect a leader that may lack records."""
