@@ -155,11 +155,19 @@ class ImageChecks:
 
     def _told(self, seen: Snapshot, expected: str) -> str:
         """Say what alone differs, if it is settings of deleted topics, or eligible leaders, ..."""
-        offset, orphans = seen.offset, seen.orphans
-        if seen.digest == self.folded.bare.get(offset):
+        offset, eligible = seen.offset, self.folded.bare.get(seen.offset)
+        if seen.digest == eligible:
             return BY_ELIGIBLE
         if (seen.open or seen.digest) == self.folded.open.get(offset):
             return BY_PASSWORDS
+        of_settings = self._by_settings(seen, expected)
+        if not of_settings and eligible is not None and self._by_settings(seen, eligible):
+            return BY_ELIGIBLE  # and by those
+        return of_settings
+
+    def _by_settings(self, seen: Snapshot, expected: str) -> str:
+        """Say what alone differs, if it is settings of deleted topics."""
+        offset, orphans = seen.offset, seen.orphans
         if orphans and seen.bare == expected and self.deletions.had_all(orphans, offset):
             return f"{BY_ORPHANS}{', '.join(orphans)}"
         due = self.folded.settings.get(offset, {})

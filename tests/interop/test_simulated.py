@@ -302,6 +302,8 @@ def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -
         ("no-number", "L3"),
         ("refused-levels", "C17"),
         ("refused-quota", "C17"),
+        ("told-early", "C17"),
+        ("given-up", "C17"),
         ("clock-back", "L4"),
         ("broker-epoch", "C1"),
         ("before-the-flush-simulated", "C11"),
@@ -348,6 +350,7 @@ LEFT_ALONE = "a partition that nobody may lead any more", "has no leader in the 
 LEFT_OUT = "a snapshot without who is eligible", "which are switched off"
 REMOVED = "a removed voter keeps a leader", "of whom some are voters no more"
 TAKEN_BACK = "a reassignment that is taken back", "both added and removed"
+GROWN = "partitions that are added while a topic moves", "other partitions are to have"
 MOVED = "who was moved away stays eligible", "members that are no replicas"
 
 
@@ -358,6 +361,8 @@ MOVED = "who was moved away stays eligible", "members that are no replicas"
         ("left-alone", *LEFT_ALONE, NEWEST),
         ("moved-eligible", *MOVED, NEWEST),  # with the bytes of 4.1.2 it is another moment
         ("taken-back", *TAKEN_BACK, NEWEST),
+        ("grown-too-much", *GROWN, DEFAULT),
+        ("grown-too-much", *GROWN, NEWEST),
         ("counted-after-removal", *REMOVED, NEWEST),
         ("left-out", *LEFT_OUT, DEFAULT),
         ("left-out", *LEFT_OUT, NEWEST),

@@ -65,7 +65,7 @@ def test_who_is_to_go_does_not_count() -> None:
 
 @pytest.mark.parametrize("isr", [(), (3,), (1,)])
 def test_a_move_that_is_given_up_with_nobody_in_sync_is_told(isr: tuple[int, ...]) -> None:
-    """Broker 1, which is fenced, is in sync of a sudden (docs/findings.md; seed 33 of ``admin``)."""
+    """Broker 1, which is fenced, is in sync of a sudden (seed 33 of ``admin``)."""
     moves = change(replicas=(3, 1, 2), adding_replicas=(3,))
     leader = isr[0] if isr else -1
     left = change(isr=isr, leader=leader, eligible_leader_replicas=(2,))

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from checkers.committed.fold import Folding, MetadataFold, digest_of
-from checkers.committed.orphans import without_orphans
+from checkers.committed.orphans import Deletions, without_orphans
 from checkers.committed.reference import Reference
 from checkers.invariants.images import (
     BY_ELIGIBLE,
@@ -227,6 +227,11 @@ def test_an_image_without_eligible_leaders_is_told_apart_while_they_are_off(
     whole = digest_of(LogSnapshot(len(log), 1, tuple(log)))
     assert list(checks.judge_snapshot("n1", Snapshot(len(log), whole, {}))) == []
     (anomaly,) = checks.judge_snapshot("n1", Snapshot(len(log), digest, {}))
+    assert anomaly.message.endswith(BY_ELIGIBLE) is is_off
+    both = digest_of(LogSnapshot(len(log), 1, (*held, ORPHAN)))
+    with_settings = Snapshot(len(log), both, {}, (GONE,), digest)
+    checks.deletions = Deletions([LOG[2], REMOVED])
+    (anomaly,) = checks.judge_snapshot("n1", with_settings)
     assert anomaly.message.endswith(BY_ELIGIBLE) is is_off
 
 
