@@ -5,10 +5,12 @@ Source: KIP-630; SnapshotAtLogStart of Kafka's own simulation tests.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from checkers.replay.invariant import Invariant
+from checkers.replay.invariant import FinalLogs, Invariant
 from checkers.replay.trace import Event, ReplicaId, label, snapshots_of
 from checkers.replay.voter_sets import NEVER, VoterKeys, difference, keys_of, told
 from checkers.replay.world import Replica, World
@@ -21,11 +23,21 @@ SnapshotId = tuple[int, int]
 _InForce = tuple[int, VoterKeys]  # a voter set, and its offset
 
 
-class _Had(NamedTuple):
+@dataclass(slots=True)
+class _Had:
     """What a node had where its snapshot ends."""
 
     voters: _InForce | None = None
-    image: str | None = None  # its digest
+    image: str | None = None  # its digest; a node may tell of it when the snapshot is made
+
+
+class _Differing(NamedTuple):
+    """Two snapshots of one id that differ in a field, and what their nodes had there."""
+
+    field: str
+    first: Event
+    second: Event
+    had: tuple[_Had, _Had]
 
 
 class SnapshotValidity(Invariant):
@@ -57,11 +69,13 @@ class SnapshotValidity(Invariant):
         # By id and field: who told of it first, and what that node had there, if it made it.
         self._first: dict[SnapshotId, dict[str, tuple[Event, _Had]]] = {}
         self._images: dict[int, tuple[int, str]] = {}  # of each node: the newest, by its end
+        self._due: dict[int, list[tuple[int, _Had]]] = defaultdict(list)  # likewise: not told yet
+        self._late: dict[int, list[_Differing]] = defaultdict(list)  # and what is told then
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
         """Look at a snapshot that came into being."""
         if event["t"] == "image":
-            self._images[event["node"]] = event["off"], event["digest"]
+            yield from self._image(event["node"], event["off"], event["digest"])
             return
         if event["op"] not in ("freeze", "install"):
             return
@@ -71,8 +85,12 @@ class SnapshotValidity(Invariant):
         freezes = event["op"] == "freeze" and replica.known
         had = _Had()
         if freezes:
+            had.voters = replica.sets.entry_at(id_[0])
             end, digest = self._images.get(event["node"], (None, None))
-            had = _Had(replica.sets.entry_at(id_[0]), digest if end == id_[0] else None)
+            if end == id_[0]:
+                had.image = digest
+            elif end is not None:
+                self._due[event["node"]].append((id_[0], had))
         yield from self._unique(id_, event, had)
         if freezes:
             yield from self._covers(id_, replica, event)
@@ -86,14 +104,39 @@ class SnapshotValidity(Invariant):
                 continue
             first, other = seen.setdefault(field, (event, had))
             if first[field] != value and self._once((id_, field)):
-                why = f"{_by_voters(other.voters, had.voters)}{_by_images(other, had)}"
-                yield self._anomaly(
-                    f"snapshot {_named(id_)} has {field} {first[field]} at {label(first)}"
-                    f" and {value} at {label(event)}{why}",
-                    first,
-                    event,
-                    id=list(id_),
-                )
+                found = _Differing(field, first, event, (other, had))
+                if any(each is had for _, each in self._due[event["node"]]):
+                    self._late[event["node"]].append(found)
+                else:
+                    yield self._differs(found)
+
+    def _image(self, node: int, end: int, digest: str) -> Iterator[Anomaly]:
+        """Note a node's newest image, and tell what waited for it."""
+        self._images[node] = end, digest
+        for of, had in self._due.pop(node, ()):
+            if of == end:
+                had.image = digest
+        yield from map(self._differs, self._late.pop(node, ()))
+
+    def finish(self, logs: FinalLogs, world: World) -> Iterator[Anomaly]:
+        """Tell what waited for an image that never came."""
+        del logs, world
+        late, self._late = self._late, defaultdict(list)
+        for found in late.values():
+            yield from map(self._differs, found)
+
+    def _differs(self, found: _Differing) -> Anomaly:
+        field, first, second = found.field, found.first, found.second
+        one, other = found.had
+        why = f"{_by_voters(one.voters, other.voters)}{_by_images(one, other)}"
+        id_ = first["id"][0], first["id"][1]
+        return self._anomaly(
+            f"snapshot {_named(id_)} has {field} {first[field]} at {label(first)}"
+            f" and {second[field]} at {label(second)}{why}",
+            first,
+            second,
+            id=list(id_),
+        )
 
     def _covers(self, id_: SnapshotId, replica: Replica, event: Event) -> Iterator[Anomaly]:
         end, epoch = id_

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -26,8 +27,8 @@ ARRIVED = change(replicas=(3,), isr=(3,), leader=3, adding_replicas=(), removing
 
 
 def more(*replicas: int, index: int = 1, topic: UUID = TOPIC_ID) -> list[MetadataRecord]:
-    isr = {"isr": replicas, "leader": replicas[0]}
-    return create(id_=topic, replicas=replicas, partition_id=index, **isr)[1:]
+    state: dict[str, Any] = {"replicas": replicas, "isr": replicas, "leader": replicas[0]}
+    return create(id_=topic, partition_id=index, **state)[1:]
 
 
 def faults(*batches: Sequence[MetadataRecord]) -> list[str]:
