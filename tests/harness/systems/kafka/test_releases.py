@@ -132,11 +132,11 @@ def test_how_many_bootstrap_servers_there_are_is_a_number_of_a_dynamic_quorum() 
 
 
 def test_processes_are_of_releases_that_the_agent_knows() -> None:
-    check_processes({VERSION: "3.9.2"})
+    check_processes({VERSION: "3.7.2"})
     check_processes({VERSION: "4.3.1", f"{VERSION}.n2": "3.9.2", UPGRADE: "4.0.2,4.1.2"})
     for setting in (VERSION, f"{VERSION}.n3", UPGRADE):
-        with pytest.raises(UsageError, match=r"3\.7\.2: only for `krucible sim`"):
-            check_processes({setting: "3.7.2"})
+        with pytest.raises(UsageError, match=r"3\.3\.2: only for `krucible sim`"):
+            check_processes({setting: "3.3.2"})
 
 
 def test_processes_of_a_build_of_ones_own_need_its_server(tmp_path: Path) -> None:
