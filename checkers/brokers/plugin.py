@@ -57,7 +57,7 @@ def brokers(run: RunData) -> CheckResult:
         anomalies += _let_in(seen, since, left_in, checked)
         anomalies += _revived(each, checked)
     if kept_time(run) and any(run.events.values()):
-        sessions = Sessions(run, said)
+        sessions = Sessions(run, said, log)
         anomalies += sessions.judge()
         checked[SESSIONS] += sessions.checked
         refusals, turned = turned_away(run, sessions.services)

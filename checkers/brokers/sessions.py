@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from checkers.brokers.words import HEARTBEATS, WANTS, Word
-from checkers.committed.reference import reference
 from checkers.invariants.decisions import GAP_MS, GRACE_MS, SESSION_MS, SESSION_SETTING
 from checkers.invariants.local_reads import CommitTimes
 from checkers.replay.clocks import clock_of
 from harness.contracts.checker import RunData
+from harness.contracts.evidence import LogBatch
 from harness.verdict import Anomaly
 
 C12 = "C12"
@@ -45,7 +45,7 @@ class Sessions:
     ``services`` are the times in which each incarnation was in service.
     """
 
-    def __init__(self, run: RunData, said: Sequence[Word]) -> None:
+    def __init__(self, run: RunData, said: Sequence[Word], log: Sequence[LogBatch]) -> None:
         self.checked = 0
         self._session_ns = int(run.spec.settings.get(SESSION_SETTING, SESSION_MS)) * MS
         self._late_ns = self._session_ns * 9 // 8 + GRACE_MS * MS
@@ -54,7 +54,7 @@ class Sessions:
             if word.f in HEARTBEATS:
                 self._heard[word.broker, word.epoch].append(word)
         self._unsure, self._spoken = _unanswered(run)
-        self.services = list(_services(run))
+        self.services = list(_services(run, log))
         self._reigns = list(_reigns(run))
 
     def judge(self) -> Iterator[Anomaly]:
@@ -127,13 +127,13 @@ def _unanswered(run: RunData) -> tuple[frozenset[Incarnation], Mapping[Incarnati
     return frozenset(unsure), refused
 
 
-def _services(run: RunData) -> Iterator[Service]:
+def _services(run: RunData, log: Sequence[LogBatch]) -> Iterator[Service]:
     """Find each broker's times in service, from unfencing to fencing, by the committed log."""
     told = (event for of_node in run.events.values() for event in of_node)
     commits = (event for event in told if event.get("t") == "hwm")
     times = CommitTimes(commits, clock_of(run))
     begun: dict[Incarnation, int] = {}
-    for batch in reference(run).log:
+    for batch in log:
         for place, record in enumerate(() if batch.control else batch.records):
             offset = batch.base + place
             fields = record.get("fields") or {}

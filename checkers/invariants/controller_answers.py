@@ -3,7 +3,7 @@
 Apache Kafka's simulated controllers tell of each answer, with the request and how many records of
 the log they had gone by. Our own controller is asked the same by the same records: what both say
 must agree, and so must the records that they write. One of the two is wrong where they differ.
-What ours does not serve, ``security_answers`` judges.
+Answers of APIs that our controller does not serve are judged by ``security_answers``.
 
 Some of an answer is nobody's business: words, ids that are drawn, and on which brokers a new
 replica lies. Requests are left out whose answer depends on more than the metadata: heartbeats of
@@ -271,18 +271,13 @@ class AnswerChecks:
         told_: _Flat = answer
         if api == ApiKey.UPDATE_FEATURES:  # before KIP-1022 each feature had its own error
             told_, expected = _whole(answer), _whole(expected)
-        wrong = differences(told_, expected)
-        if wrong and event.get("held"):
-            return [*wrong[: _DIFFERENCES_MAX - 1], f"{event['held']} {UNCOMMITTED}"]
-        if wrong and api == ApiKey.UPDATE_FEATURES and _switches_off(request):
-            wrong = [*wrong[: _DIFFERENCES_MAX - 1], SWITCHED_OFF]
-        if wrong and api == ApiKey.ALTER_PARTITION_REASSIGNMENTS and self._gives_up(request):
-            return [*wrong[: _DIFFERENCES_MAX - 1], STILL_ELIGIBLE]
+        wrong, why = differences(told_, expected), self._told_apart(event, request)
         if api not in BY_ANSWER_ALONE:
             ours, theirs = list(map(decode_record, due.records)), self._written(event)
             wrong += differences(*(flat(each, unjudged=OF_RECORDS) for each in (theirs, ours)))
-            if wrong and (odd := self._oddity(theirs, ours)) is not None:
-                wrong = [*wrong[: _DIFFERENCES_MAX - 1], odd]
+            why = why or self._oddity(theirs, ours)
+        if wrong and why is not None:
+            wrong = [*wrong[: _DIFFERENCES_MAX - 1], why]
         if api == ApiKey.BROKER_REGISTRATION:  # C1 judges epochs
             wrong = [each for each in wrong if "broker_epoch is " not in each]
         return wrong
@@ -295,6 +290,16 @@ class AnswerChecks:
                 event["api"], self._image, request, answer, written, self._settings
             )
         )
+
+    def _told_apart(self, event: Event, request: Any) -> str | None:
+        """Say what is special about a request, by which a wrong answer to it is told apart."""
+        if event.get("held"):
+            return f"{event['held']} {UNCOMMITTED}"
+        if event["api"] == ApiKey.UPDATE_FEATURES and _switches_off(request):
+            return SWITCHED_OFF
+        if event["api"] == ApiKey.ALTER_PARTITION_REASSIGNMENTS and self._gives_up(request):
+            return STILL_ELIGIBLE
+        return None
 
     def _gives_up(self, request: Any) -> bool:
         """Tell whether one is given up that leaves nobody in sync, and somebody eligible."""

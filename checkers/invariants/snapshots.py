@@ -5,9 +5,7 @@ Source: KIP-630; SnapshotAtLogStart of Kafka's own simulation tests.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from checkers.replay.invariant import FinalLogs, Invariant
@@ -23,21 +21,11 @@ SnapshotId = tuple[int, int]
 _InForce = tuple[int, VoterKeys]  # a voter set, and its offset
 
 
-@dataclass(slots=True)
-class _Had:
-    """What a node had where its snapshot ends."""
+class _Had(NamedTuple):
+    """What the node that made a snapshot had at its end: voters, and the digest of its image."""
 
     voters: _InForce | None = None
-    image: str | None = None  # its digest; a node may tell of it when the snapshot is made
-
-
-class _Differing(NamedTuple):
-    """Two snapshots of one id that differ in a field, and what their nodes had there."""
-
-    field: str
-    first: Event
-    second: Event
-    had: tuple[_Had, _Had]
+    image: str | None = None
 
 
 class SnapshotValidity(Invariant):
@@ -68,35 +56,51 @@ class SnapshotValidity(Invariant):
         super().__init__()
         # By id and field: who told of it first, and what that node had there, if it made it.
         self._first: dict[SnapshotId, dict[str, tuple[Event, _Had]]] = {}
-        self._images: dict[int, tuple[int, str]] = {}  # of each node: the newest, by its end
-        self._due: dict[int, list[tuple[int, _Had]]] = defaultdict(list)  # likewise: not told yet
-        self._late: dict[int, list[_Differing]] = defaultdict(list)  # and what is told then
+        # Of nodes that tell of images: the newest, by its end, and a snapshot whose image is due.
+        self._images: dict[int, tuple[int, str]] = {}
+        self._made: dict[int, tuple[Event, _InForce | None]] = {}
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
         """Look at a snapshot that came into being."""
+        node = event["node"]
         if event["t"] == "image":
-            yield from self._image(event["node"], event["off"], event["digest"])
+            self._images[node] = event["off"], event["digest"]
+            yield from self._settle(node)
             return
         if event["op"] not in ("freeze", "install"):
             return
         self.checked += 1
-        id_ = event["id"][0], event["id"][1]
+        yield from self._settle(node)
         replica = world.replica(event)
-        freezes = event["op"] == "freeze" and replica.known
-        had = _Had()
-        if freezes:
-            had.voters = replica.sets.entry_at(id_[0])
-            end, digest = self._images.get(event["node"], (None, None))
-            if end == id_[0]:
-                had.image = digest
-            elif end is not None:
-                self._due[event["node"]].append((id_[0], had))
-        yield from self._unique(id_, event, had)
-        if freezes:
-            yield from self._covers(id_, replica, event)
-            yield from self._voters(id_, replica, event)
+        if event["op"] != "freeze" or not replica.known:
+            yield from self._unique(event, _Had())
+            return
+        id_ = event["id"][0], event["id"][1]
+        self._made[node] = event, replica.sets.entry_at(id_[0])
+        if node not in self._images:
+            yield from self._settle(node)
+        yield from self._covers(id_, replica, event)
+        yield from self._voters(id_, replica, event)
 
-    def _unique(self, id_: SnapshotId, event: Event, had: _Had) -> Iterator[Anomaly]:
+    def finish(self, logs: FinalLogs, world: World) -> Iterator[Anomaly]:
+        """Look at the snapshots whose images nobody has told of."""
+        del logs, world
+        for node in list(self._made):
+            yield from self._settle(node)
+
+    def _settle(self, node: int) -> Iterator[Anomaly]:
+        """Compare the node's newest snapshot with others of its name, if that is still to be done.
+
+        A node tells of a snapshot's image after the snapshot.
+        """
+        made = self._made.pop(node, None)
+        if made is not None:
+            event, voters = made
+            end, digest = self._images.get(node, (None, None))
+            yield from self._unique(event, _Had(voters, digest if end == event["id"][0] else None))
+
+    def _unique(self, event: Event, had: _Had) -> Iterator[Anomaly]:
+        id_ = event["id"][0], event["id"][1]
         seen = self._first.setdefault(id_, {})
         for field in ("sha", "size", "kv"):
             value = event.get(field)
@@ -104,39 +108,14 @@ class SnapshotValidity(Invariant):
                 continue
             first, other = seen.setdefault(field, (event, had))
             if first[field] != value and self._once((id_, field)):
-                found = _Differing(field, first, event, (other, had))
-                if any(each is had for _, each in self._due[event["node"]]):
-                    self._late[event["node"]].append(found)
-                else:
-                    yield self._differs(found)
-
-    def _image(self, node: int, end: int, digest: str) -> Iterator[Anomaly]:
-        """Note a node's newest image, and tell what waited for it."""
-        self._images[node] = end, digest
-        for of, had in self._due.pop(node, ()):
-            if of == end:
-                had.image = digest
-        yield from map(self._differs, self._late.pop(node, ()))
-
-    def finish(self, logs: FinalLogs, world: World) -> Iterator[Anomaly]:
-        """Tell what waited for an image that never came."""
-        del logs, world
-        late, self._late = self._late, defaultdict(list)
-        for found in late.values():
-            yield from map(self._differs, found)
-
-    def _differs(self, found: _Differing) -> Anomaly:
-        field, first, second = found.field, found.first, found.second
-        one, other = found.had
-        why = f"{_by_voters(one.voters, other.voters)}{_by_images(one, other)}"
-        id_ = first["id"][0], first["id"][1]
-        return self._anomaly(
-            f"snapshot {_named(id_)} has {field} {first[field]} at {label(first)}"
-            f" and {second[field]} at {label(second)}{why}",
-            first,
-            second,
-            id=list(id_),
-        )
+                why = f"{_by_voters(other.voters, had.voters)}{_by_images(other, had)}"
+                yield self._anomaly(
+                    f"snapshot {_named(id_)} has {field} {first[field]} at {label(first)}"
+                    f" and {value} at {label(event)}{why}",
+                    first,
+                    event,
+                    id=list(id_),
+                )
 
     def _covers(self, id_: SnapshotId, replica: Replica, event: Event) -> Iterator[Anomaly]:
         end, epoch = id_

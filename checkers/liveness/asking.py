@@ -75,8 +75,8 @@ def _too_many(
     told = events.get(f"n{granted[0]['peer']}", ())
     follows = [e["rx_ns"] for e in told if e["t"] == "role" and e["to"] == "follower"]
     for _, some in groupby(granted, lambda event: bisect_right(follows, event["rx_ns"])):
-        more = list(islice(some, GRANTED_MAX, GRANTED_MAX + 1))
-        yield from (_again(leader, event) for event in more)
+        for event in islice(some, GRANTED_MAX, GRANTED_MAX + 1):
+            yield _again(leader, event)
 
 
 def _again(leader: str, event: Event) -> Anomaly:

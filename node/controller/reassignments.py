@@ -135,8 +135,8 @@ def _cancel(
 ) -> None:
     """Go back to the replicas from before.
 
-    Who may lead stays who it is where nobody is in sync. Kafka asks for an unclean election then:
-    docs/findings.md.
+    If nobody is in sync, eligible replicas stay eligible, and none is elected. Apache Kafka
+    refuses this as an unclean election (docs/findings.md).
     """
     if not state.adding and not state.removing:
         raise OperationError(

@@ -245,7 +245,8 @@ def _check_count(partitions: int) -> None:
 def create_partitions(ctx: Context, operation: Operation, topic: NewPartitions) -> Slices[None]:
     """Give a topic more partitions; raises OperationError.
 
-    While replicas of it move there is no saying how many a new partition is to have.
+    It refuses while a reassignment of the topic is under way: the number of replicas that a new
+    partition needs is not defined then.
     """
     topic_id = ctx.overlay.topic_id(topic.name)
     if topic_id is None:

@@ -12,20 +12,17 @@ from pathlib import Path
 
 import pytest
 from kio.schema.alter_client_quotas.v1 import request as quotas
-from kio.schema.alter_partition_reassignments.v0 import request as moves
-from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
-from kio.schema.types import BrokerId, TopicName
 from kio.schema.update_features.v1.request import FeatureUpdateKey, UpdateFeaturesRequest
-from kio.static.primitive import f64, i8, i16, i32
+from kio.static.primitive import f64, i8, i16
 
-from harness.kafka.client import REQUEST_TIMEOUT
 from harness.kafka.features import finalized
-from harness.kafka.route import Route, deadline_s, no_error, request
+from harness.kafka.route import Route, deadline_s, request
 from harness.kafka.topics import create_by_hand
 from harness.systems.kafka.distribution import KafkaDist
 from harness.systems.kafka.releases import DEFAULT, KNOWN
 from node.metadata.features import KRAFT_VERSION, METADATA_VERSION
 from tests.support.live.brokers import CONTROLLER, kill, records, start, until, with_brokers
+from tests.support.live.moves import TOPIC, move, moving
 from tests.support.live.scene import LiveScene, play
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -33,28 +30,6 @@ FIRST_ID, OTHER, OTHER_ID = 2, "n3", 3
 LASTS_S = 15.0
 INVALID_REQUEST, INVALID_UPDATE_VERSION = 42, 95
 ENDLESS = KNOWN[-1]  # releases from 4.3 on
-
-
-async def move(route: Route, *replicas: int) -> None:
-    """Have partition t-0 move to these brokers."""
-    partition = moves.ReassignablePartition(
-        partition_index=i32(0), replicas=tuple(map(BrokerId, replicas))
-    )
-    topic = moves.ReassignableTopic(name=TopicName("t"), partitions=(partition,))
-    wanted = moves.AlterPartitionReassignmentsRequest(timeout=REQUEST_TIMEOUT, topics=(topic,))
-    told = no_error(await request(await route.connect(CONTROLLER), wanted))
-    assert [int(row.error_code) for row in told.responses[0].partitions] == [0]
-
-
-async def moving(route: Route) -> list[tuple[list[int], list[int]]]:
-    """List who is added to and removed from each partition that is being reassigned."""
-    wanted = ListPartitionReassignmentsRequest(timeout=REQUEST_TIMEOUT, topics=None)
-    told = no_error(await request(await route.connect(CONTROLLER), wanted))
-    return [
-        (list(map(int, row.adding_replicas)), list(map(int, row.removing_replicas)))
-        for topic in told.topics
-        for row in topic.partitions
-    ]
 
 
 def in_sync(scene: LiveScene) -> list[int]:
@@ -72,21 +47,22 @@ def test_a_reassignment_that_is_taken_back_never_ends_since_4_3(
 
     async def main(scene: LiveScene) -> None:
         route = Route(scene.system.cluster(), CONTROLLER)
-        await create_by_hand(route, "t", (FIRST_ID,), deadline_s())
+        await create_by_hand(route, TOPIC, (FIRST_ID,), deadline_s())
         await kill(scene, OTHER, OTHER_ID)
-        await move(route, OTHER_ID)
-        assert await moving(route) == [([OTHER_ID], [FIRST_ID])]
-        await move(route, FIRST_ID)
+        connection = await route.connect(CONTROLLER)
+        assert await move(connection, OTHER_ID) == 0
+        assert await moving(connection) == [([OTHER_ID], [FIRST_ID])]
+        assert await move(connection, FIRST_ID) == 0
         if release == DEFAULT:
-            assert await moving(route) == []
+            assert await moving(connection) == []
             route.close()
             return
         both = [([OTHER_ID], [OTHER_ID])]
-        assert await moving(route) == both
+        assert await moving(connection) == both
         await start(scene, OTHER, OTHER_ID)
         await until(lambda: sorted(in_sync(scene)) == [FIRST_ID, OTHER_ID])
         await asyncio.sleep(LASTS_S)
-        assert await moving(route) == both
+        assert await moving(connection) == both
         route.close()
 
     play(tmp_path, main, with_brokers(release, 2), frozenset())

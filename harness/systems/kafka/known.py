@@ -30,9 +30,9 @@ from harness.systems.kafka.releases import (
 from harness.verdict import Known
 
 
-def _told(finding: str, *signs: tuple[str, str]) -> tuple[Known, ...]:
+def _told(finding: str, *signs: tuple[str, str], red: bool = False) -> tuple[Known, ...]:
     """Make what tells of a finding: invariants, each with a part of its message."""
-    return tuple(Known(invariant, text, finding) for invariant, text in signs)
+    return tuple(Known(invariant, text, finding, red=red) for invariant, text in signs)
 
 
 # Without a leader a node of 4.1 asks for one again as soon as it was told that there is none.
@@ -295,12 +295,11 @@ KEEPS_MOVING: Final = _told(
 )
 
 # Who gives up a reassignment with nobody in sync is refused, or gets an ISR of a fenced broker.
-GIVES_UP: Final = tuple(
-    Known(invariant, told, "docs/findings.md, a reassignment cannot be given up", red=True)
-    for invariant, told in (
-        ("C2", ", as a reassignment is given up with nobody in sync who was a replica before it"),
-        ("C17", "; a reassignment is given up that leaves somebody eligible"),
-    )
+GIVES_UP: Final = _told(
+    "docs/findings.md, a reassignment cannot be given up",
+    ("C2", ", as a reassignment is given up with nobody in sync who was a replica before it"),
+    ("C17", "; a reassignment is given up that leaves somebody eligible"),
+    red=True,
 )
 # A topic that grows while it is moved counts those, too, that are to go.
 GROWS_TOO_MUCH: Final = Known(

@@ -117,7 +117,8 @@ def check_processes(settings: Mapping[str, str]) -> None:
     for release in all_releases(settings):
         if release.line < LIVE_SINCE:
             raise UsageError(
-                f"--kafka-version {release}: only for `krucible sim`; processes need 3.7 or newer"
+                f"--kafka-version {release}: only for `krucible sim`; processes need "
+                f"{'.'.join(map(str, LIVE_SINCE))} or newer"
             )
         release.check_server()
     if IMAGE in settings and len(all_releases(settings)) > 1:

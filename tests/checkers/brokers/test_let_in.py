@@ -81,6 +81,6 @@ def test_of_a_registration_that_is_in_no_log_any_more_nobody_knows_how_it_was_le
 def test_a_new_epoch_ends_the_service_of_the_old_one(begins: int) -> None:
     """Also where the log begins behind the registration that it was (seed 2 of 3.7.2)."""
     run = told(fenced=False, begins=begins)
-    services = Sessions(run, words(run.history)).services
+    services = Sessions(run, words(run.history), run.logs["n1"]).services
     ends = {service.who: service.end_ns for service in services}
     assert ends == {(B, FIRST): SECOND * S, (B, SECOND): None}

@@ -84,7 +84,7 @@ def test_a_follower_of_another_epoch_may_have_another_leader() -> None:
 
 
 def test_a_cut_that_a_loss_of_power_takes_back_is_made_again() -> None:
-    """What was stored after the first cut is gone with it (seed 61044 of the raft client)."""
+    """The power failure also removes the batch that replaced the cut ones (seed 61044)."""
     trace = one_leader()
     trace.append(1)
     old = trace.append(1)

@@ -508,7 +508,7 @@ def test_a_reassignment_forgets_what_the_one_before_wanted_no_more() -> None:
 
 
 def test_who_is_eligible_may_stay_when_a_reassignment_is_given_up() -> None:
-    """Nobody is in sync; who may lead is a replica before and after (docs/findings.md)."""
+    """Broker 1 is fenced and eligible; the cancelled move leaves it so (docs/findings.md)."""
     cluster = Cluster(3)
     cluster.topic("t", (1,))
     reassign(cluster, (2,))
@@ -682,7 +682,7 @@ def test_a_topic_gets_more_partitions() -> None:
 
 @pytest.mark.parametrize("rows", [None, [(1,)], [(1, 2)]])
 def test_a_topic_that_moves_gets_no_partitions(rows: list[tuple[int, ...]] | None) -> None:
-    """Nobody can say how many replicas a new one is to have (KAFKA-9038)."""
+    """The controller refuses, as Kafka's did before KRaft (KAFKA-9038)."""
     cluster = Cluster(3)
     cluster.topic("t", (1,))
     assert reassign(cluster, (2,)) == ApiError.NONE

@@ -9,6 +9,9 @@ import org.apache.kafka.common.protocol.ApiMessage;
 
 /** What a live raft client has and is asked, which has other forms in other releases. */
 final class LiveRaft {
+    /** The method of a log that begins a snapshot wherever it may end. */
+    static final String ANY_SNAPSHOT = "createNewSnapshotUnchecked";
+
     private LiveRaft() {
     }
 
@@ -20,6 +23,10 @@ final class LiveRaft {
     static long checkQuorumMs(KafkaRaftClient<?> client) {
         QuorumConfig config = (QuorumConfig) TraceInside.get(TraceInside.field(KafkaRaftClient.class, "quorumConfig"), client);
         return TraceQuorum.timeoutMs(config.fetchTimeoutMs());
+    }
+
+    static long offset(LogOffsetMetadata place) {
+        return place.offset();
     }
 
     static Optional<ElectionState> stored(QuorumStateStore store) {

@@ -142,7 +142,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                 TimeUnit.MILLISECONDS.toNanos(number("metadata.log.max.snapshot.interval.ms", SNAPSHOT_MS)))
             .setThreadNamePrefix("kafka-" + node.id + "-")
             .build();
-        loader.installPublishers(security.hasTokens() ? List.of(generator, images, security) : List.of(generator, images));
+        loader.installPublishers(security.hasTokens() ? List.of(images, generator, security) : List.of(images, generator));
         client.register(loader);
         if (!isController) {
             return;
@@ -213,6 +213,11 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         }
         comparedNs = now;
         node.event("memory").put("off", offset + 1).texts("wrong", memory.differences(image)).end();
+    }
+
+    @Override
+    public void frozen(long end) {
+        images.frozen(end);
     }
 
     @Override

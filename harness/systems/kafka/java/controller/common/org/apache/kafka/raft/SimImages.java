@@ -21,8 +21,8 @@ import org.apache.kafka.server.common.ApiMessageAndVersion;
 import krucible.Kinds;
 
 /**
- * Hands the images that MetadataLoader publishes on to Python, as records: the first of a process, each of
- * a snapshot, and otherwise one in a while, for an image is written out whole.
+ * Hands the images that MetadataLoader publishes on to Python, as records: the first of a process, each that
+ * comes from a snapshot or goes into one, and otherwise one in a while, for an image is written out whole.
  */
 final class SimImages implements MetadataPublisher {
     private static final long EVERY_NS = 250_000_000;
@@ -31,6 +31,7 @@ final class SimImages implements MetadataPublisher {
     private final SimDeltas deltas = new SimDeltas();
     private boolean isFirst = true;
     private long toldNs;
+    private long toldEnd;
     private final CompletableFuture<MetadataImage> first = new CompletableFuture<>();
     private MetadataImage newest = MetadataImage.EMPTY;
 
@@ -66,6 +67,18 @@ final class SimImages implements MetadataPublisher {
         }
         isFirst = false;
         toldNs = now;
+        tell(image, isFull);
+    }
+
+    /** A snapshot up to that offset was made: tell of its image, if nobody has, and it is still the newest. */
+    void frozen(long end) {
+        if (end == newest.highestOffsetAndEpoch().offset() + 1 && end != toldEnd) {
+            tell(newest, false);
+        }
+    }
+
+    private void tell(MetadataImage image, boolean isFull) {
+        toldEnd = image.highestOffsetAndEpoch().offset() + 1;
         node.event("delta").put("off", image.highestOffsetAndEpoch().offset() + 1)
             .texts("wrong", deltas.differences(image)).end();
         RecordListWriter writer = new RecordListWriter();

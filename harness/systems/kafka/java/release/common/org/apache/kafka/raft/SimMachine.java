@@ -34,6 +34,10 @@ interface SimMachine<T> {
         return null;
     }
 
+    /** A snapshot up to that offset is whole, and about to be told of. */
+    default void frozen(long end) {
+    }
+
     /** Look at what an event of its queues has changed. */
     default void afterEvent() {
     }

@@ -601,6 +601,9 @@ public final class SimReplica implements Replica, TraceTeller.Node {
     void tellSnapshot(String op, OffsetAndEpoch snapshot, byte[] data) {
         teller.voters();
         String sha = data == null ? null : TraceRaft.digest(MemoryRecords.readableRecords(ByteBuffer.wrap(data)));
+        if (op.equals("freeze")) {
+            machine.frozen(TraceId.offset(snapshot));
+        }
         teller.snapshot(op, snapshot, data == null ? 0 : data.length, sha);
     }
 

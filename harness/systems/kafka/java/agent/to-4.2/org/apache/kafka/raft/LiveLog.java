@@ -3,7 +3,6 @@ package org.apache.kafka.raft;
 import java.util.Optional;
 
 import org.apache.kafka.server.common.OffsetAndEpoch;
-import org.apache.kafka.snapshot.RawSnapshotWriter;
 
 /** The metadata log of a raft client, which is of a type of another name in other releases. */
 final class LiveLog {
@@ -14,7 +13,7 @@ final class LiveLog {
     }
 
     long end() {
-        return log.endOffset().offset();
+        return LiveRaft.offset(log.endOffset());
     }
 
     long start() {
@@ -31,11 +30,6 @@ final class LiveLog {
 
     Optional<OffsetAndEpoch> latestSnapshot() {
         return log.latestSnapshotId();
-    }
-
-    /** Begin a snapshot wherever it may end. */
-    Optional<RawSnapshotWriter> anySnapshot(OffsetAndEpoch id) {
-        return log.createNewSnapshotUnchecked(id);
     }
 
     Object itself() {
