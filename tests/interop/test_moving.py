@@ -29,7 +29,7 @@ from tests.support.live.brokers import (
     until,
     with_brokers,
 )
-from tests.support.live.moves import TOPIC, move, moving
+from tests.support.live.reassignments import TOPIC, move, moving
 from tests.support.live.scene import LiveScene, play
 from workloads.elr import SETTINGS
 

@@ -22,7 +22,7 @@ from harness.systems.kafka.distribution import KafkaDist
 from harness.systems.kafka.releases import DEFAULT, KNOWN
 from node.metadata.features import KRAFT_VERSION, METADATA_VERSION
 from tests.support.live.brokers import CONTROLLER, kill, records, start, until, with_brokers
-from tests.support.live.moves import TOPIC, move, moving
+from tests.support.live.reassignments import TOPIC, move, moving
 from tests.support.live.scene import LiveScene, play
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
