@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
-from checkers.committed.fold import Folded, MakeFold, MetadataFold, Record, digest_of, loaded
-from checkers.committed.orphans import without_orphans
+from checkers.committed.fold import Folded, MakeFold, MetadataFold
 from checkers.invariants.applying import AtomicBatches
 from checkers.invariants.controller_answers import C17
 from checkers.invariants.disks import C15
 from checkers.invariants.eligible import C13, C14
 from checkers.invariants.granted import C5
-from checkers.invariants.images import C8, C9, ImageChecks, Snapshot
+from checkers.invariants.images import C8, C9, ImageChecks, snapshot_on_disk
 from checkers.invariants.liveness import L8
 from checkers.invariants.metadata_log import C2, C11
 from checkers.monitor.catalogue import meanings_of
 from checkers.monitor.convergence import Convergence, converged
 from checkers.watches.invariants import content_of, known_log, watched
 from harness.contracts.checker import RunData
-from harness.contracts.evidence import LogSnapshot
 from harness.registry import checkers
 from harness.verdict import Anomaly, CheckResult, Valid
 from node.metadata.image import ImageError
 from node.metadata.records import RecordError
 
 NAME = "observers"
-CREDENTIAL = "UserScramCredentialRecord"
 STOPPED = "stopped: what the disks held, and whether all agree, was not judged"
 
 
@@ -83,25 +79,12 @@ def _snapshots(run: RunData, images: ImageChecks, make_fold: MakeFold) -> Iterat
         for snapshot in snapshots:
             if snapshot.error is None:
                 try:
-                    state = loaded(snapshot, make_fold)
-                    records, orphans = without_orphans(snapshot.records)
-                    bare = _rest(snapshot, records, make_fold)
-                    records = [each for each in snapshot.records if each["type"] != CREDENTIAL]
-                    without = _rest(snapshot, records, make_fold)
+                    seen = snapshot_on_disk(snapshot, make_fold)
                 except (RecordError, ImageError) as error:
                     where = f"the snapshot of {node} at offset {snapshot.end}"
                     yield Anomaly("C8", f"{where} is no state: {error}")
                     continue
-                settings = state.topic_settings()
-                seen = Snapshot(snapshot.end, state.digest, {}, orphans, bare, without, settings)
                 yield from images.judge_snapshot(node, seen)
-
-
-def _rest(snapshot: LogSnapshot, records: Sequence[Record], make_fold: MakeFold) -> str | None:
-    """The digest of some records of a snapshot; None: they are all that it has."""
-    if len(records) == len(snapshot.records):
-        return None
-    return digest_of(replace(snapshot, records=tuple(records)), make_fold)
 
 
 def _sums(*counts: Mapping[str, int]) -> dict[str, int]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from checkers.committed.fold import Folded
-from checkers.committed.orphans import Deletions
+from checkers.committed.fold import Folded, MakeFold, MetadataFold, Record, digest_of, loaded
+from checkers.committed.orphans import Deletions, without_orphans
 from checkers.replay.trace import Event, label
+from harness.contracts.evidence import LogSnapshot
 from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 from node.metadata.image import digest_less
 
 NAME = "C8"
+CREDENTIAL = "UserScramCredentialRecord"
 BY_ORPHANS = ", the same but for settings of deleted topics: "  # in an anomaly's message
 BY_HEIRS = ", the same but for settings that new topics have of deleted ones: "  # likewise
 BY_ELIGIBLE = ", the same but for eligible leaders, which are switched off"  # likewise
@@ -55,7 +57,7 @@ class Snapshot:
 
     ``orphans`` are names of topics that it has not, though it has settings of them; ``bare`` is the
     digest of all but these settings, and ``open`` that of all but passwords. ``settings`` are the
-    parts of the digest that settings of topics are, by the topics' names.
+    parts of the digest that settings of topics are that it has, by the topics' names.
     """
 
     offset: int
@@ -76,6 +78,30 @@ def snapshot_in(event: Event) -> Snapshot | None:
     orphans, bare, without = event.get("orphans", ()), event.get("bare"), event.get("open")
     settings = event.get("settings", {})
     return Snapshot(event["off"], digest, event, tuple(orphans), bare, without, settings)
+
+
+def snapshot_on_disk(file: LogSnapshot, make_fold: MakeFold = MetadataFold) -> Snapshot:
+    """The state that a node's snapshot file holds; raises RecordError, ImageError. O(records)."""
+    state = loaded(file, make_fold)
+    rest, orphans = without_orphans(file.records)
+    public = [each for each in file.records if each["type"] != CREDENTIAL]
+    settings = state.topic_settings()
+    return Snapshot(
+        file.end,
+        state.digest,
+        {},
+        orphans,
+        bare=_without(file, rest, make_fold),
+        open=_without(file, public, make_fold),
+        settings={name: part for name, part in settings.items() if name not in orphans},
+    )
+
+
+def _without(file: LogSnapshot, rest: Sequence[Record], make_fold: MakeFold) -> str | None:
+    """The digest of some records of a snapshot; None: they are all that it has."""
+    if len(rest) == len(file.records):
+        return None
+    return digest_of(replace(file, records=tuple(rest)), make_fold)
 
 
 @dataclass(slots=True)
@@ -177,7 +203,8 @@ class ImageChecks:
             if part != due.get(name) and self.deletions.had_all((name,), offset)
         ]
         rest = digest_less(seen.bare or seen.digest, [seen.settings[name] for name in heirs])
-        if heirs and rest == digest_less(expected, [due[name] for name in heirs if name in due]):
+        known = heirs and self.deletions.had_all(orphans, offset)
+        if known and rest == digest_less(expected, [due[name] for name in heirs if name in due]):
             return f"{BY_HEIRS}{', '.join(heirs)}"
         return ""
 

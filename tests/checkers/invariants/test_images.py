@@ -18,6 +18,7 @@ from checkers.invariants.images import (
     BY_PASSWORDS,
     ImageChecks,
     Snapshot,
+    snapshot_on_disk,
 )
 from checkers.monitor.content import Content
 from harness.contracts.evidence import LogBatch, LogSnapshot
@@ -178,12 +179,30 @@ def test_a_snapshot_is_told_apart_likewise(records: Sequence[Record], known: boo
     content = Content()
     for batch in committed():
         content.batch(batch)
-    file = snapshot(records)
-    rest, orphans = without_orphans(records)
-    bare = digest_of(snapshot(rest))
-    seen = Snapshot(len(LOG), digest_of(file), {}, orphans, bare)
-    (found,) = content.images.judge_snapshot("n4", seen)
+    (found,) = content.images.judge_snapshot("n4", snapshot_on_disk(snapshot(records)))
     assert found.message.startswith("the snapshot of n4 at offset 6 holds state ")
+    assert is_kept(found) is known
+
+
+@pytest.mark.parametrize(("orphan", "known"), [(ORPHAN, True), (UNBORN, False)])
+def test_a_snapshot_with_settings_of_a_deleted_topic_and_of_its_heir(
+    orphan: Record, known: bool
+) -> None:
+    other = register_record("other", 1)
+    log: Sequence[Record] = (
+        topic_record("register-other", str(UUID(int=4))),
+        other,
+        {"type": "RemoveTopicRecord", "fields": {"topic_id": str(UUID(int=4))}},
+        heir := topic_record("register-other", str(UUID(int=5))),
+    )
+    content = Content()
+    for batch in committed():
+        content.batch(batch)
+    for at, record in enumerate(log, len(LOG)):
+        content.batch(LogBatch(at, at, 1, at, False, ({"offset": at, **record},)))
+    file = LogSnapshot(len(LOG) + len(log), 1, (*ALL, heir, other, orphan))
+    (found,) = content.images.judge_snapshot("n4", snapshot_on_disk(file))
+    assert found.message.endswith(f"{BY_HEIRS}register-other") is known
     assert is_kept(found) is known
 
 
