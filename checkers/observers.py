@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from checkers.committed.fold import Folded, MakeFold, MetadataFold
 from checkers.invariants.applying import AtomicBatches
 from checkers.invariants.controller_answers import C17
+from checkers.invariants.cordons import C18
 from checkers.invariants.disks import C15
 from checkers.invariants.eligible import C13, C14
 from checkers.invariants.granted import C5
@@ -27,7 +28,7 @@ NAME = "observers"
 STOPPED = "stopped: what the disks held, and whether all agree, was not judged"
 
 
-JUDGED = (C2, C5, C8, C9, C11, C13, C14, C15, C17, L8, AtomicBatches.meaning)
+JUDGED = (C2, C5, C8, C9, C11, C13, C14, C15, C17, C18, L8, AtomicBatches.meaning)
 
 
 @checkers.register(
@@ -36,8 +37,8 @@ JUDGED = (C2, C5, C8, C9, C11, C13, C14, C15, C17, L8, AtomicBatches.meaning)
 def observers(run: RunData) -> CheckResult:
     """Images follow the committed log (C8), and all nodes converge (L8).
 
-    Brokers, their sessions and their partitions are judged too (C1 to C7, C10 to C15), and what
-    controllers answer (C17). O(n log n). UNKNOWN without events, and when nothing could be
+    Brokers, their sessions and their partitions are judged too (C1 to C7, C10 to C15, C18), and
+    what controllers answer (C17). O(n log n). UNKNOWN without events, and when nothing could be
     compared. Of a simulation that was stopped only the events are judged.
     """
     return judge(run, MetadataFold)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from heapq import heappop, heappush
 from typing import Any, Final
@@ -34,7 +34,7 @@ from node.controller.errors import ApiError
 from node.driver.answering import Answering, AnsweringError
 from node.metadata.features import ELR_VERSION
 from node.metadata.fold import apply_record
-from node.metadata.image import BROKER, TOPIC, ImageError, MetadataImage
+from node.metadata.image import BROKER, TOPIC, ImageError, MetadataImage, PartitionState
 from node.metadata.records import MetadataRecord, RecordError, decode_record, from_json
 from node.metadata.schemas import PartitionChangeRecord
 from node.metadata.snapshot import image_of_records
@@ -101,6 +101,7 @@ NO_REPLICAS: Final = "some who are eligible are no replicas"
 BOTH_WAYS: Final = "of a reassignment before it some are still added or removed"
 STILL_ELIGIBLE: Final = "a reassignment is given up that leaves somebody eligible"
 UNCOMMITTED: Final = "record(s) in its memory are not committed"
+STAYS_CORDONED: Final = "a replica is to stay on a cordoned broker"
 SWITCHED_OFF: Final = "eligible leaders are switched off"
 LAG_NS: Final = 1_000_000_000  # between a commit and an answer that waited for it
 _DIFFERENCES_MAX: Final = 3
@@ -125,7 +126,11 @@ class AnswerChecks:
             static=settings,
         )
         # Releases differ on purpose: what any of them may answer is an answer.
-        self._configs = newest, replace(newest, full_targets=True)
+        self._configs = (
+            newest,
+            replace(newest, full_targets=True),
+            replace(newest, cordons_by_number_only=True),
+        )
         self._answering: list[Answering] = []  # made when they are needed
         self._snapshot = known.snapshot  # until it is loaded
         self._image = MetadataImage()
@@ -297,21 +302,23 @@ class AnswerChecks:
             return f"{event['held']} {UNCOMMITTED}"
         if event["api"] == ApiKey.UPDATE_FEATURES and _switches_off(request):
             return SWITCHED_OFF
-        if event["api"] == ApiKey.ALTER_PARTITION_REASSIGNMENTS and self._gives_up(request):
-            return STILL_ELIGIBLE
+        if event["api"] == ApiKey.ALTER_PARTITION_REASSIGNMENTS:
+            for wanted, state in self._moved(request):
+                if wanted is None and _stays_eligible(state):
+                    return STILL_ELIGIBLE
+                for broker in set(wanted or ()) & set(state.replicas):
+                    if broker in self._image.brokers and self._image.brokers[broker].is_cordoned:
+                        return STAYS_CORDONED
         return None
 
-    def _gives_up(self, request: Any) -> bool:
-        """Tell whether one is given up that leaves nobody in sync, and somebody eligible."""
+    def _moved(self, request: Any) -> Iterator[tuple[Sequence[int] | None, PartitionState]]:
+        """Give the replicas that are asked for, and the state that each partition is in."""
         for topic in request.topics:
             found = self._image.topics.get(topic.name)
             for each in topic.partitions if found is not None else ():
                 state = found and found.partitions.get(int(each.partition_index))
-                if each.replicas is None and state:
-                    stays = set(state.replicas) - set(state.adding)
-                    if not stays & set(state.isr) and stays & set(state.eligible_leaders):
-                        return True
-        return False
+                if state:
+                    yield each.replicas, state
 
     def _oddity(
         self, theirs: Iterable[MetadataRecord], ours: Iterable[MetadataRecord]
@@ -418,6 +425,12 @@ def _keeps_moving(written: PartitionChangeRecord | None, due: PartitionChangeRec
         getattr(due, name) is not None and (written is None or getattr(written, name) is None)
         for name in ("adding_replicas", "removing_replicas")
     )
+
+
+def _stays_eligible(state: PartitionState) -> bool:
+    """Tell whether giving up a reassignment leaves nobody in sync, and somebody eligible."""
+    stays = set(state.replicas) - set(state.adding)
+    return not stays & set(state.isr) and bool(stays & set(state.eligible_leaders))
 
 
 def _switches_off(request: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Judges the committed metadata batch by batch: S19, C1-C3, C5, C7, C11, C13-C15.
+"""Judges the committed metadata batch by batch: S19, C1-C3, C5, C7, C11, C13-C15, C18.
 
 Source: KIP-500, KIP-631, KIP-841, KIP-966; ValidControllerState of the KRaft TLA+ specification.
 """
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from uuid import UUID
 
 from checkers.committed.reference import Reference
+from checkers.invariants.cordons import CordonGuard
 from checkers.invariants.disks import DiskGuard
 from checkers.invariants.eligible import EligibleLeaders, min_isr
 from checkers.invariants.granted import AlterGuard, LetGoGuard, Partition, named
@@ -30,7 +31,7 @@ BEHIND = ", which is of an offset before its batch"
 GIVEN_UP = ", as a reassignment is given up with nobody in sync who was a replica before it"
 GROWN = ", where the topic's other partitions are to have "  # likewise
 BOTH_WAYS = "in one reassignment both added and removed"
-JUDGED = ("S19", "C1", "C2", "C3", "C5", "C7", "C11", "C13", "C14", "C15")
+JUDGED = ("S19", "C1", "C2", "C3", "C5", "C7", "C11", "C13", "C14", "C15", "C18")
 C2 = Meaning(
     "C2",
     title="no fenced broker in sync",
@@ -72,6 +73,7 @@ class MetadataWalk:
         self._over = False
         self._alters, self._let_go = AlterGuard(), LetGoGuard()
         self._eligible, self._disks = EligibleLeaders(), DiskGuard()
+        self._cordons = CordonGuard()
         self._shutting_down: dict[int, int] = {}  # since which offset
         self._registrations: list[Event] = []
         self._shut_down: dict[tuple[int, int], Event] = {}  # by broker and epoch
@@ -95,6 +97,7 @@ class MetadataWalk:
             self._over = True
         self._topics = {topic.id for topic in self._image.topics.values()}
         self._eligible.begin(self._image)
+        self._cordons.begin(self._image)
 
     def tell(self, event: Event) -> Iterable[Anomaly]:
         """Take in what a broker or a controller says."""
@@ -134,6 +137,7 @@ class MetadataWalk:
         self.checked["C7"] += self._let_go.checked
         self.checked["C13"] += self._eligible.checked
         self.checked["C15"] += self._disks.checked
+        self.checked["C18"] += self._cordons.checked
         return found
 
     def _batch(self, batch: LogBatch) -> Iterator[Anomaly]:
@@ -145,6 +149,7 @@ class MetadataWalk:
                 yield from self._record(record, at, batch)
                 self._eligible.record(record, self._image)
                 self._disks.record(record, self._image)
+                yield from self._cordons.record(record, self._image, at)
                 apply_record(self._image, record, at)
                 self._eligible.applied(record, self._image)
                 self._disks.applied(record, self._image)

@@ -26,7 +26,7 @@ NO_SETTINGS: Mapping[str, str] = {}
 
 
 class Content:
-    """C1 to C3, C5, C7, C8, C11, C13 to C15, C17 and S19, as far as the log's records tell.
+    """C1 to C3, C5, C7, C8, C11, C13 to C15, C17, C18 and S19, as far as the log's records tell.
 
     A leader tells of a write (``alter``, ``let_go``) right after the high watermark that commits
     it, and before anybody else does anything: so a batch is folded at once, and walked only with

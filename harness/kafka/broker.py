@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 from uuid import UUID
 
-from kio.schema.broker_heartbeat.v1.request import BrokerHeartbeatRequest
 from kio.schema.types import BrokerId
 from kio.static.primitive import i16, i64, u16
 from kio.static.protocol import RequestPayload
@@ -29,6 +29,7 @@ FIRST_ID = 1001  # above all nodes of a cluster
 NO_EPOCH = -1
 PORT = 9092
 _FIRST_WITH_LEVEL_ZERO = 4  # of BrokerRegistration
+_BEFORE_CORDONS = 1  # of BrokerHeartbeat
 
 
 @dataclass(slots=True)
@@ -37,7 +38,8 @@ class PlayedBroker:
 
     ``directories`` are the ids of its disks, of which ``failed`` ones can be neither read nor
     written since it started. ``placed`` tells on which disk the replica of a topic is, once the
-    controller has been told.
+    controller has been told. ``cordoned`` are those that are to get no new replicas (KIP-1066); it
+    tells once it has caught up. None: it knows nothing of that.
     """
 
     id: int
@@ -45,11 +47,14 @@ class PlayedBroker:
     directories: tuple[UUID, ...]
     epoch: int | None = None
     failed: tuple[UUID, ...] = ()
+    cordoned: tuple[UUID, ...] | None = None
+    caught_up: bool = False
     placed: dict[str, UUID] = field(default_factory=dict)
 
     def restart(self, rng: Random, *, unclean: bool = False) -> None:
         """The next incarnation: not registered yet, on the same disks; ``unclean``: it had died."""
         self.incarnation, self.epoch = next_incarnation(rng, unclean=unclean), None
+        self.caught_up = False
 
     @property
     def working(self) -> tuple[UUID, ...]:
@@ -163,20 +168,29 @@ async def heartbeat(
     """Say that the incarnation lives and has the metadata up to ``offset``; raises Outcome."""
     if broker.epoch is None:
         raise Outcome("not-registered", definite=True)
-    beat = BrokerHeartbeatRequest(
-        broker_id=BrokerId(broker.id),
-        broker_epoch=i64(broker.epoch),
-        current_metadata_offset=i64(offset),
-        want_fence=want_fence,
-        want_shut_down=want_shut_down,
-        offline_log_dirs=broker.failed,
-    )
+    # One that may be cordoned tells so when it has caught up, and wants to be fenced until then.
+    silent = broker.cordoned is not None and not broker.caught_up
+    known: dict[str, Any] = {
+        "broker_id": BrokerId(broker.id),
+        "broker_epoch": i64(broker.epoch),
+        "current_metadata_offset": i64(offset),
+        "want_fence": want_fence or silent,
+        "want_shut_down": want_shut_down,
+        "offline_log_dirs": broker.failed,
+        "cordoned_log_dirs": None if silent else broker.cordoned,
+    }
 
     async def attempt(connection: Caller) -> Beat:
-        answer = no_error(await request(connection, beat))
+        version = _BEFORE_CORDONS
+        if broker.cordoned is not None:
+            version = spoken(connection, ApiKey.BROKER_HEARTBEAT)
+        wanted = build(api_schema(ApiKey.BROKER_HEARTBEAT, version).request, **known)
+        answer = no_error(await request(connection, wanted))
         return Beat(answer.is_caught_up, answer.is_fenced, answer.should_shut_down)
 
-    return await route.at_controller(attempt, by_s)
+    beat = await route.at_controller(attempt, by_s)
+    broker.caught_up = broker.caught_up or beat.caught_up
+    return beat
 
 
 async def committed_offset(route: Route, by_s: float) -> int:

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from uuid import UUID
 
 from harness.contracts.clients import Outcome
 from harness.kafka.broker import (
@@ -35,18 +36,30 @@ class Member:
     fenced: bool = True
     before: int = -1  # epoch of the incarnation before this one, which stopped in good order
     silent_until_s: float = 0.0  # by the event loop's clock
+    behind_until_s: float = 0.0  # likewise: it has not read that it is registered
 
 
 class Fleet:
-    """A number of played brokers; each tries the nodes in turn until it finds the controller."""
+    """A number of played brokers; each tries the nodes in turn until it finds the controller.
+
+    A new incarnation takes up to ``reading_s`` until it has read that it is registered.
+    """
 
     def __init__(
-        self, cluster: Cluster, cast: Cast, size: int, heartbeat_s: float, *, disks: int = 1
+        self,
+        cluster: Cluster,
+        cast: Cast,
+        size: int,
+        heartbeat_s: float,
+        *,
+        disks: int = 1,
+        reading_s: float = 0.0,
     ) -> None:
         self.members = tuple(Member(cast.another(disks)) for _ in range(size))
         self._cluster = cluster
         self._rng = cast.rng
         self._heartbeat_s = heartbeat_s
+        self._reading_s = reading_s
         self._users = 0
         self._lives: list[asyncio.Task[None]] = []
 
@@ -115,10 +128,15 @@ class Fleet:
 
     async def _beat(self, member: Member, route: Route) -> None:
         """Register if need be, then say that it lives."""
-        by_s = deadline_s()
-        if member.broker.epoch is None:
-            await register(route, member.broker, by_s, previous_epoch=member.before)
+        by_s, loop = deadline_s(), asyncio.get_running_loop()
+        epoch = member.broker.epoch
+        if epoch is None:
+            epoch = await register(route, member.broker, by_s, previous_epoch=member.before)
+            if self._reading_s:
+                member.behind_until_s = loop.time() + self._rng.uniform(0.0, self._reading_s)
         offset = await committed_offset(route, by_s)
+        if loop.time() < member.behind_until_s:
+            offset = min(offset, epoch - 1)
         member.fenced = (await heartbeat(route, member.broker, offset, by_s)).fenced
 
     # ------------------------------------------------------------------ restarts
@@ -163,6 +181,12 @@ class Fleet:
         if disk in broker.failed:
             raise Outcome("has-failed", definite=True)
         broker.failed += (disk,)
+
+    def cordon(self, index: int, places: Sequence[int]) -> tuple[UUID, ...]:
+        """Have a broker tell which of its disks get no new replicas; no others (KIP-1066)."""
+        broker = self.members[index].broker
+        broker.cordoned = tuple(broker.directories[place] for place in places)
+        return broker.cordoned
 
     async def mend_disks(self, index: int) -> int | None:
         """Have a broker die and come back with all disks that had failed. Its last epoch."""

@@ -46,7 +46,10 @@ class BrokerRegistrationReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerHeartbeatRequest:
-    """A broker lives, and says how far its metadata has come and which state it wants."""
+    """A broker lives, and says how far its metadata has come and which state it wants.
+
+    ``cordoned_log_dirs`` are those that get no new replicas (KIP-1066); None: it has not said yet.
+    """
 
     broker_id: int
     broker_epoch: int
@@ -54,6 +57,7 @@ class BrokerHeartbeatRequest:
     want_fence: bool = False
     want_shut_down: bool = False
     offline_log_dirs: tuple[UUID, ...] = ()
+    cordoned_log_dirs: tuple[UUID, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from node.controller.overlay.state import UNKNOWN_EPOCH
 from node.controller.partition_change import is_reserved
 from node.metadata.features import (
     METADATA_VERSION,
+    cordons_supported,
     directories_supported,
     register_broker_version,
 )
@@ -52,7 +53,7 @@ def register(
     """
     existing = ctx.overlay.broker(request.broker_id)
     _check_registration(ctx, request, existing, now_ms)
-    record = registration(ctx, request)
+    record = registration(ctx, request, existing)
     if existing is not None and existing.incarnation == request.incarnation_id:
         ctx.sessions.heart(existing.id).registered = operation.write
         return _amend(operation, existing, record)
@@ -170,9 +171,16 @@ def _check_features(ctx: Context, request: BrokerRegistrationRequest) -> None:
             )
 
 
-def registration(ctx: Context, request: BrokerRegistrationRequest) -> RegisterBrokerRecord:
-    """The record of a registration, fenced, its broker epoch not known yet."""
+def registration(
+    ctx: Context, request: BrokerRegistrationRequest, existing: BrokerState | None = None
+) -> RegisterBrokerRecord:
+    """The record of a registration, fenced, its broker epoch not known yet.
+
+    Which directories are cordoned a broker says with its heartbeats; until then it stays as it was
+    (KIP-1066). Apache Kafka forgets it meanwhile (docs/findings.md).
+    """
     level = ctx.metadata_version
+    cordoned = None if existing is None else existing.cordoned_log_dirs
     return RegisterBrokerRecord(
         version=register_broker_version(level),
         broker_id=request.broker_id,
@@ -183,6 +191,7 @@ def registration(ctx: Context, request: BrokerRegistrationRequest) -> RegisterBr
         rack=request.rack,
         fenced=True,
         log_dirs=request.log_dirs if directories_supported(level) else (),
+        cordoned_log_dirs=cordoned if cordons_supported(level) else None,
     )
 
 
@@ -235,6 +244,8 @@ def heartbeat(
     if offline:
         now = ctx.overlay.broker(broker.id) or broker
         leader_updates.directories_offline(ctx, operation, now, offline)
+    if request.cordoned_log_dirs is not None:
+        leader_updates.directories_cordoned(ctx, operation, broker, request.cordoned_log_dirs)
     return BrokerHeartbeatReply(
         is_caught_up=_is_caught_up(ctx, request, broker),
         is_fenced=fenced,

@@ -38,6 +38,7 @@ class ControllerConfig:
     for a quorum that is tested by itself.
     ``static`` are the settings of the process that topics fall back to.
     ``full_targets``: a reassignment waits for all its target replicas, as before Kafka 4.3.
+    ``cordons_by_number_only``: an assignment by hand may name a cordoned broker, as in Kafka 4.3.1.
     """
 
     cluster_id: str = ""
@@ -52,6 +53,7 @@ class ControllerConfig:
     supported_features: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     static: Mapping[str, str] = field(default_factory=dict)
     full_targets: bool = False
+    cordons_by_number_only: bool = False
 
 
 @dataclass(slots=True)

@@ -19,7 +19,11 @@ from node.controller.overlay.partitions import PartitionKey
 from node.controller.overlay.state import UNKNOWN_EPOCH
 from node.controller.partition_change import PartitionChange, Rules
 from node.controller.sweeps import NOBODY, Sweep, nothing
-from node.metadata.features import broker_change_version, directories_supported
+from node.metadata.features import (
+    broker_change_version,
+    cordons_supported,
+    directories_supported,
+)
 from node.metadata.image import BrokerState
 from node.metadata.schemas import (
     BrokerRegistrationChangeRecord,
@@ -177,6 +181,17 @@ def directories_offline(
     ctx.sweeps.begin(operation, Sweep(_DIRECTORIES, broker.id, keys, change, end))
 
 
+def directories_cordoned(
+    ctx: Context, operation: Operation, broker: BrokerState, cordoned: Sequence[UUID]
+) -> None:
+    """Note which directories get no new replicas, if they are others than before (KIP-1066)."""
+    if not cordons_supported(ctx.metadata_version):
+        return
+    known = broker.cordoned_log_dirs
+    if known is None or set(known) != set(cordoned):
+        _change(ctx, operation, broker, cordoned_log_dirs=tuple(cordoned))
+
+
 def _is_it(ctx: Context, broker: BrokerState) -> bool:
     """Tell whether the broker of that id is still the incarnation that a walk began with."""
     now = ctx.overlay.broker(broker.id)
@@ -305,6 +320,7 @@ def _change(
     fenced: int = 0,
     in_controlled_shutdown: int = 0,
     log_dirs: tuple[UUID | None, ...] = (),
+    cordoned_log_dirs: tuple[UUID | None, ...] | None = None,
 ) -> None:
     version = broker_change_version(ctx.metadata_version)
     add_about(
@@ -317,5 +333,6 @@ def _change(
             fenced=fenced,
             in_controlled_shutdown=in_controlled_shutdown,
             log_dirs=log_dirs,
+            cordoned_log_dirs=cordoned_log_dirs,
         ),
     )

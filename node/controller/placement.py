@@ -82,10 +82,10 @@ class StripedReplicaPlacer:
             raise _unreachable(
                 replication_factor,
                 f"The target replication factor of {replication_factor} cannot be reached because "
-                f"only {self._total} broker(s) are registered.",
+                f"only {self._total} broker(s) are registered and not cordoned.",
             )
         if self._unfenced == 0:
-            raise _unreachable(replication_factor, "All brokers are currently fenced.")
+            raise _unreachable(replication_factor, "All brokers are currently fenced or cordoned.")
         if self._round == self._unfenced and self._unfenced > 1:
             self._shuffle()
         racks = self._racks[self._first :] + self._racks[: self._first]
@@ -137,25 +137,41 @@ def place_partitions(
 
 
 def usable_brokers(ctx: Context) -> list[UsableBroker]:
-    """All brokers but those that are shutting down; the static ones while none has registered."""
+    """All brokers but those that are shutting down or cordoned.
+
+    While none has registered they are the static ones.
+    """
     registered = ctx.overlay.brokers()
     if not registered and ctx.config.static_broker_ids:
         return [UsableBroker(broker_id) for broker_id in ctx.config.static_broker_ids]
     return [
         UsableBroker(b.id, b.rack, b.fenced)
         for b in registered
-        if not ctx.sessions.is_shutting_down(b.id)
+        if not ctx.sessions.is_shutting_down(b.id) and not b.is_cordoned
     ]
 
 
-def check_assignment(ctx: Context, replicas: Sequence[int], replication_factor: int | None) -> None:
-    """Check replicas that were chosen by hand; raises OperationError."""
+def check_assignment(
+    ctx: Context,
+    replicas: Sequence[int],
+    replication_factor: int | None = None,
+    *,
+    there: Sequence[int] = (),
+) -> None:
+    """Check replicas that were chosen by hand; raises OperationError.
+
+    Those that are ``there`` already are on a cordoned broker by right: nothing is placed there.
+    Apache Kafka 4.4.0 refuses these, too (docs/findings.md).
+    """
     problem = None
     unknown = [b for b in replicas if not is_known(ctx, b)]
+    cordoned = [b for b in replicas if b not in there and _is_closed(ctx, b)]
     if not replicas:
         problem = "an empty replica list."
     elif unknown:
         problem = f"broker {unknown[0]}, but no such broker is registered."
+    elif cordoned:
+        problem = f"broker {cordoned[0]}, but all its log directories are cordoned."
     elif len(set(replicas)) != len(replicas):
         twice = next(b for b in replicas if replicas.count(b) > 1)
         problem = f"the broker {twice} more than once."
@@ -169,6 +185,12 @@ def check_assignment(ctx: Context, replicas: Sequence[int], replication_factor: 
             ApiError.INVALID_REPLICA_ASSIGNMENT,
             f"The manual partition assignment includes {problem}",
         )
+
+
+def _is_closed(ctx: Context, broker_id: int) -> bool:
+    """Tell whether a broker gets no new replicas."""
+    broker = ctx.overlay.broker(broker_id)
+    return broker is not None and broker.is_cordoned and not ctx.config.cordons_by_number_only
 
 
 def is_known(ctx: Context, broker_id: int) -> bool:

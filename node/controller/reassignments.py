@@ -118,7 +118,7 @@ def _begin(
             ApiError.INVALID_REPLICATION_FACTOR,
             f"The replication factor is changed from {len(original)} to {len(target)}",
         )
-    check_assignment(ctx, target, None)
+    check_assignment(ctx, target, there=state.replicas)
     change = ctx.change(key, state)
     removing = tuple(sorted(set(state.replicas) - set(target)))
     adding = tuple(sorted(set(target) - set(state.replicas)))

@@ -181,6 +181,11 @@ def directories_supported(level: int) -> bool:
     return level >= IBP_3_7_IV2
 
 
+def cordons_supported(level: int) -> bool:
+    """Tell whether records may say which log directories are cordoned (KIP-1066)."""
+    return level >= IBP_4_3_IV0
+
+
 def transactions_supported(level: int) -> bool:
     """Tell whether metadata transactions may be written (KIP-868)."""
     return level >= IBP_3_6_IV1
@@ -203,7 +208,7 @@ def delegation_tokens_supported(level: int) -> bool:
 
 def register_broker_version(level: int) -> int:
     """The version of RegisterBrokerRecord to write."""
-    if level >= IBP_4_3_IV0:
+    if cordons_supported(level):
         return 4
     if directories_supported(level):
         return 3
@@ -212,7 +217,7 @@ def register_broker_version(level: int) -> int:
 
 def broker_change_version(level: int) -> int:
     """The version of BrokerRegistrationChangeRecord to write."""
-    if level >= IBP_4_3_IV0:
+    if cordons_supported(level):
         return 3
     return 2 if directories_supported(level) else 1
 

@@ -83,6 +83,11 @@ class BrokerState:
     is_migrating_zk_broker: bool = False
 
     @property
+    def is_cordoned(self) -> bool:
+        """Tell whether it gets no new replicas: all its directories are cordoned (KIP-1066)."""
+        return bool(self.log_dirs) and set(self.log_dirs) <= set(self.cordoned_log_dirs or ())
+
+    @property
     def endpoints(self) -> tuple[tuple[str, str, int], ...]:
         """(listener, host, port) of each listener."""
         return tuple([(each.name, each.host, each.port) for each in self.listeners])

@@ -123,7 +123,7 @@ ALL_APIS: Final = table(
     _range(ApiKey.FETCH_SNAPSHOT, 0, 1),
     _range(ApiKey.DESCRIBE_CLUSTER, 0, 2),
     _range(ApiKey.BROKER_REGISTRATION, 0, 4),
-    _range(ApiKey.BROKER_HEARTBEAT, 0, 1),
+    _range(ApiKey.BROKER_HEARTBEAT, 0, 2),
     _range(ApiKey.UNREGISTER_BROKER, 0, 0),
     _range(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0),
     _range(ApiKey.CONTROLLER_REGISTRATION, 0, 0),

@@ -134,7 +134,7 @@ def test_a_name_is_found_in_any_case() -> None:
 
 
 def test_an_unknown_name_says_which_there_are() -> None:
-    with pytest.raises(UsageError, match=r"'S99': there are S1 to S38, C1 to C17, L1 to L13, "):
+    with pytest.raises(UsageError, match=r"'S99': there are S1 to S38, C1 to C18, L1 to L13, "):
         catalogue.entry("S99")
 
 

@@ -1,11 +1,13 @@
 """Brokers and controllers that come, live and go: requests 62, 63, 64 and 70.
 
-Source: KIP-631, KIP-919; log directories are KIP-858's.
+Source: KIP-631, KIP-919; log directories are KIP-858's, and cordoned ones KIP-1066's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+from uuid import UUID
 
 from node.controller.broker_operations import (
     BrokerHeartbeatReply,
@@ -56,15 +58,15 @@ def broker_registration(serving: Serving, call: Call) -> None:
 def broker_heartbeat(serving: Serving, call: Call) -> None:
     """A broker lives, and is told whether it is fenced and may stop."""
     body = call.body
+    cordoned = getattr(body, "cordoned_log_dirs", None)
     request = BrokerHeartbeatRequest(
         broker_id=int(body.broker_id),
         broker_epoch=int(body.broker_epoch),
         current_metadata_offset=int(body.current_metadata_offset),
         want_fence=body.want_fence,
         want_shut_down=body.want_shut_down,
-        offline_log_dirs=tuple(
-            [each for each in getattr(body, "offline_log_dirs", ()) if each is not None]
-        ),
+        offline_log_dirs=_named(getattr(body, "offline_log_dirs", ())),
+        cordoned_log_dirs=None if cordoned is None else _named(cordoned),
     )
 
     def operate(controller: QuorumController) -> ControllerResult[BrokerHeartbeatReply]:
@@ -111,6 +113,10 @@ def controller_registration(serving: Serving, call: Call) -> None:
         Outcome,
         lambda reply: call.struct(**error_fields(reply)),
     )
+
+
+def _named(directories: Iterable[UUID | None]) -> tuple[UUID, ...]:
+    return tuple([each for each in directories if each is not None])
 
 
 def _listeners(body: Any) -> tuple[BrokerEndpoint, ...]:

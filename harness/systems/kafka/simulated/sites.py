@@ -55,11 +55,21 @@ OF_VIEWS: Final = frozenset(
     }
 )
 OF_SECURITY: Final = frozenset({"security"})  # controllers of ours serve none of it
-OF_ADMINS: Final = frozenset({"admin"})  # who are judged by answers that Kafka tells of
+OF_ADMINS: Final = frozenset({"admin", "cordons"})  # who are judged by answers that Kafka tells of
 OF_CONTROLLERS: Final = OF_VIEWS | OF_SECURITY | OF_ADMINS | {"brokers", "producer-ids"}
 # that a swarm draws: more would give each seed another run
 DRAWN: Final = OF_RAFT_ALONE | {"brokers", "producer-ids"}
-APART: Final = ("elr", "directories", "levels", "reassign", "isr", "topics", "security", "admin")
+APART: Final = (
+    "elr",
+    "directories",
+    "levels",
+    "reassign",
+    "isr",
+    "topics",
+    "security",
+    "admin",
+    "cordons",
+)
 # what they do has to do with voters in the log, or with their directories
 OF_DYNAMIC_QUORUMS: Final = frozenset({"membership", "describe"})
 # nodes of ours have a whole controller, and so have Kafka's beside them
