@@ -74,10 +74,10 @@ class CordonGuard:
         self.checked += 1
         if not set(known.log_dirs) <= said:
             return
-        where = named(partition, image)
+        where, those = named(partition, image), ", ".join(map(str, known.log_dirs))
         yield Anomaly(
             C18.name,
             f"broker {broker} gets a replica of partition {where} at offset {offset}, though all"
-            f" its log directories are cordoned{'' if known.is_cordoned else FORGOTTEN}: {known}",
+            f" its log directories are cordoned{'' if known.is_cordoned else FORGOTTEN}: {those}",
             details={"topic": where, "brokers": [broker]},
         )

@@ -9,12 +9,14 @@ from harness.systems.kafka.releases import (
     CHECKS_PRINCIPALS_SINCE,
     CLAIMS_CAUGHT_UP_SINCE,
     CLEARS_ELIGIBLE_UNTIL,
+    CORDONS_SINCE,
     COUNTS_FETCHERS_SINCE,
     COUNTS_REMOVED_UNTIL,
     ELECTS_EMPTY_UNTIL,
     FORGETS_TOPICS_SINCE,
     FSYNCS_SNAPSHOTS_SINCE,
     HEARD_AT_ONCE_SINCE,
+    KEEPS_CLOSED_SINCE,
     KEEPS_DELETED_UNTIL,
     KEEPS_ELIGIBLE_SINCE,
     KEEPS_EPOCHS_SINCE,
@@ -308,6 +310,26 @@ GROWS_TOO_MUCH: Final = Known(
     "docs/findings.md, partitions that are added while a topic moves",
 )
 
+# Who registers anew is not cordoned until it says so again.
+FORGETS_CORDONS: Final = Known(
+    "C18",
+    ", which its registration does not say: ",
+    "docs/findings.md, a broker that registers anew is not cordoned",
+)
+# A reassignment is refused by a replica that is on a cordoned broker, and stays there.
+STAYS_CORDONED: Final = Known(
+    "C17",
+    "; a replica is to stay on a cordoned broker",
+    "docs/findings.md, a replica on a cordoned broker",
+)
+# In 4.3 who assigns replicas by hand may give them to a cordoned broker (KAFKA-20832).
+PLACES_BY_HAND: Final = Known(
+    "C18",
+    ", though all its log directories are cordoned: ",
+    "docs/kafka.md, a replica by hand on a cordoned broker",
+    red=True,
+)
+
 # A refused change of levels raises kraft.version all the same.
 RAISED_ALL_THE_SAME: Final = Known(
     "C17",
@@ -426,11 +448,13 @@ BEFORE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (FSYNCS_SNAPSHOTS_SINCE, NAMED_TOO_EARLY),
     (KEEPS_ELIGIBLE_SINCE, (FORGETS_ELIGIBLE,)),
     (KEEPS_EPOCHS_SINCE, RENUMBERS),
+    (KEEPS_CLOSED_SINCE, (PLACES_BY_HAND,)),
     (CHECKS_PRINCIPALS_SINCE, (OF_NOBODY,)),
     (VOTES_KEPT_SINCE, (FORGETS, FORGETS_LEADER)),
 )
 SINCE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (PAUSES_SINCE, (OBSERVER_SPINS,)),
+    (CORDONS_SINCE, (FORGETS_CORDONS, STAYS_CORDONED)),
     (VOTES_KEPT_SINCE, (STANDS_AGAIN,)),
 )
 UNTIL: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (

@@ -29,7 +29,13 @@ from node.controller.partition_operations import (
     AlterPartitionRequest,
     IsrMember,
 )
-from node.metadata.features import ELR_VERSION, FEATURES, default_features
+from node.metadata.features import (
+    ELR_VERSION,
+    FEATURES,
+    HIGHEST_OF_KAFKA,
+    LATEST_METADATA_VERSION,
+    default_features,
+)
 from node.metadata.image import TOPIC, BrokerState, PartitionState
 from node.metadata.records import decode_record
 from node.metadata.schemas import BrokerEndpoint, BrokerFeature, MetadataRecord
@@ -47,9 +53,9 @@ class Quorum:
         seed: int = 1,
         cluster_id: str | None = None,
         partitions_per_slice: int | None = None,
-        full_targets: bool = False,
+        **more: Any,
     ) -> None:
-        config = ControllerConfig(full_targets=full_targets)
+        config = ControllerConfig(**more)
         if partitions_per_slice is not None:
             config = replace(config, partitions_per_slice=partitions_per_slice)
         self.controller = QuorumController(
@@ -110,17 +116,18 @@ class Cluster(Quorum):
         seed: int = 1,
         broker_ids: tuple[int, ...] | None = None,
         partitions_per_slice: int | None = None,
-        full_targets: bool = False,
+        level: int = LATEST_METADATA_VERSION,
+        **more: Any,
     ) -> None:
         super().__init__(
             broker_ids=broker_ids,
             seed=seed,
             cluster_id="c",
             partitions_per_slice=partitions_per_slice,
-            full_targets=full_targets,
+            **more,
         )
         self.now_ms = 0
-        levels = default_features()
+        levels = default_features(level)
         if not elr:
             del levels[ELR_VERSION]
         self.do(self.controller.activate(BootstrapMetadata(levels)))
@@ -201,14 +208,16 @@ class Cluster(Quorum):
 def registration(
     broker_id: int, *, incarnation: int = 1, **fields: Any
 ) -> BrokerRegistrationRequest:
-    """A registration of a broker that supports what Kafka 4.1 supports."""
+    """A registration of a broker that supports what the newest Kafka supports."""
     values: dict[str, Any] = {
         "cluster_id": "c",
         "incarnation_id": UUID(int=broker_id << 32 | incarnation),
         "listeners": (BrokerEndpoint(name="PLAINTEXT", host="h", port=9092, security_protocol=0),),
         "features": tuple(
             BrokerFeature(
-                name=f.name, min_supported_version=f.lowest, max_supported_version=f.highest
+                name=f.name,
+                min_supported_version=f.lowest,
+                max_supported_version=HIGHEST_OF_KAFKA[f.name],
             )
             for f in FEATURES.values()
         ),
