@@ -100,6 +100,7 @@ LOOKED_UP: Final = frozenset({ApiError.UNKNOWN_TOPIC_ID})
 NO_REPLICAS: Final = "some who are eligible are no replicas"
 BOTH_WAYS: Final = "of a reassignment before it some are still added or removed"
 STILL_ELIGIBLE: Final = "a reassignment is given up that leaves somebody eligible"
+BY_THE_FIRST: Final = "partition 0 of the topic has another number of replicas"
 UNCOMMITTED: Final = "record(s) in its memory are not committed"
 STAYS_CORDONED: Final = "a replica is to stay on a cordoned broker"
 SWITCHED_OFF: Final = "eligible leaders are switched off"
@@ -331,7 +332,7 @@ class AnswerChecks:
         due = {_place(each): each for each in ours if isinstance(each, PartitionChangeRecord)}
         for topic_id, index in {**written, **due}:
             state = topic_id and self._image.partition(topic_id, index)
-            if not state:
+            if not topic_id or not state:
                 continue
             changes = [each.get((topic_id, index)) for each in (written, due)]
             for change in filter(None, changes):
@@ -341,6 +342,9 @@ class AnswerChecks:
                     return NO_REPLICAS
             if set(state.adding) & set(state.removing) or _keeps_moving(*changes):
                 return BOTH_WAYS
+            first = self._image.partition(topic_id, 0)
+            if first is not None and len(first.replicas) != len(state.replicas):
+                return BY_THE_FIRST
         return None
 
     def _written(self, event: Event) -> list[MetadataRecord]:

@@ -39,8 +39,9 @@ C14 = Meaning(
     title="a leader where there may be one",
     promise=(
         "In the end a partition has a leader if a member of its ISR is in service; with eligible "
-        "leader replicas, where the ISR is empty, also if a member of its ELR is. It is not "
-        "forgotten who may lead it, nor when they are switched off."
+        "leader replicas, where the ISR is empty, also if a member of its ELR is. Who leaves an "
+        "ISR that gets too small is in the ELR. It is not forgotten who may lead a partition, nor "
+        "when they are switched off."
     ),
     why=(
         "A partition without a leader serves nobody. When a broker that may lead it has come back, "
@@ -82,7 +83,7 @@ class EligibleLeaders:
 
     def begin(self, image: MetadataImage) -> None:
         """Begin with an image, of which nobody knows how it came to be."""
-        self._enabled = _is_enabled(image)
+        self._enabled = is_enabled(image)
         for topic in image.topics.values():
             for index, state in topic.partitions.items():
                 self._whole[topic.id, index] = {*state.isr, *state.eligible_leaders}
@@ -149,7 +150,7 @@ class EligibleLeaders:
 
         When they count no more, note who alone may lead what nobody leads.
         """
-        enabled = _is_enabled(image)
+        enabled = is_enabled(image)
         if enabled and not self._enabled:
             for topic in image.topics.values():
                 for index, state in topic.partitions.items():
@@ -260,5 +261,6 @@ def min_isr(partition: Partition, image: MetadataImage) -> int | None:
     return None
 
 
-def _is_enabled(image: MetadataImage) -> bool:
+def is_enabled(image: MetadataImage) -> bool:
+    """Tell whether eligible leaders count."""
     return image.features.get(ELR_VERSION, 0) > 0

@@ -104,15 +104,13 @@ class Context:
         """Tell whether a topic prefers to lose data over staying without a leader."""
         return self.topic_setting(topic, UNCLEAN_ELECTION, "false") == "true"
 
-    def min_isr(self, topic_id: UUID, topic: str) -> int:
-        """The ISR size that a partition of a topic needs: no more than it has replicas.
+    def min_isr(self, topic: str) -> int:
+        """The ISR size that a partition of a topic needs, if it has that many replicas.
 
         The cluster's minimum may be no number: controllers of Kafka leave that to brokers to judge.
         """
-        first = self.overlay.partition(topic_id, 0)
-        factor = len(first.replicas) if first is not None else 1
         minimum = self.topic_setting(topic, MIN_ISR, "1")
-        return min(int(minimum) if minimum.isdecimal() else 1, factor)
+        return int(minimum) if minimum.isdecimal() else 1
 
     def default_directory(self, broker_id: int) -> UUID | None:
         """Give the directory of a broker's new replica: its only one, or "not assigned yet"."""
@@ -143,7 +141,7 @@ class Context:
         return Rules(
             acceptable=lambda state, b: alive(b) and self.directory_online(state, b),
             default_directory=self.default_directory,
-            min_isr=self.min_isr(topic_id, topic),
+            min_isr=self.min_isr(topic),
             metadata_version=self.metadata_version,
             elr=self.elr_enabled,
             election=self.election_for(topic) if election is None else election,

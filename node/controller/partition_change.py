@@ -142,10 +142,14 @@ class PartitionChange:
             self.removing = self.adding = ()
 
     def _populate_elr(self) -> None:
-        """Keep those eligible who leave an ISR that gets too small (KIP-966)."""
+        """Keep those eligible who leave an ISR that gets too small (KIP-966).
+
+        A partition with fewer replicas than the minimum needs them all, whatever others of its
+        topic have. Apache Kafka goes by partition 0's replicas (docs/findings.md).
+        """
         if not self._rules.elr:
             return
-        if len(self.isr) >= self._rules.min_isr:
+        if len(self.isr) >= min(self._rules.min_isr, len(self.replicas)):
             self._elr = ()
             return
         candidates = dict.fromkeys([*self._state.eligible_leaders, *self._state.isr])

@@ -45,7 +45,7 @@ def test_a_system_has_its_own_workloads_and_somebody_to_look_at() -> None:
     assert {spec.workload for spec in specs} == traits.drawn | {*traits.apart}
     assert all(spec.observers for spec in specs if spec.workload in traits.observed)
     alone = [draw(seed, {"system": "kafka", "observers": 0}) for seed in SEEDS]
-    assert {spec.workload for spec in alone} == traits.drawn | {"admin", "security"}
+    assert {spec.workload for spec in alone} == traits.drawn | {"admin", "cordons", "security"}
     assert not any(spec.observers for spec in alone)
 
 

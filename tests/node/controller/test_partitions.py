@@ -146,6 +146,17 @@ def test_the_minimum_is_never_more_than_the_replicas() -> None:
     assert cluster.partition().eligible_leaders == ()
 
 
+def test_a_partition_needs_what_its_own_replicas_allow() -> None:
+    """Not those of partition 0, as Apache Kafka has it: docs/findings.md."""
+    cluster = Cluster(3)
+    cluster.topic("t", (1, 2, 3), (1, 2, 3), min_insync_replicas="2")
+    assert reassign(cluster, (1,)) == ApiError.NONE
+    fence(cluster, 3)
+    fence(cluster, 2)
+    state = cluster.partition("t", 1)
+    assert (state.isr, state.eligible_leaders) == ((1,), (2,))
+
+
 def test_another_minimum_clears_the_elr() -> None:
     cluster = Cluster(2)
     cluster.topic("t", (1, 2), min_insync_replicas="2")

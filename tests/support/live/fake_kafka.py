@@ -143,6 +143,16 @@ def registered(epoch: int) -> Answer:
     return answer
 
 
+def lives(*, caught_up: bool) -> Answer:
+    """BrokerHeartbeat: the broker is fenced until it has caught up."""
+
+    def answer(request: InboundRequest) -> None:
+        said = {"is_caught_up": caught_up, "is_fenced": not caught_up, "should_shut_down": False}
+        request.reply(_response(request, error_code=ErrorCode.none, **said))
+
+    return answer
+
+
 def describes(high_watermark: int) -> Answer:
     """DescribeQuorum: node 1 leads, alone."""
 
