@@ -19,14 +19,11 @@ from harness.kafka.topics import create_by_hand
 from harness.systems.kafka.distribution import KafkaDist
 from harness.systems.kafka.releases import DEFAULT, KNOWN
 from node.metadata.features import ELR_VERSION
-from node.metadata.fold import TRANSACTION_MARKS, apply_record
-from node.metadata.image import MetadataImage
-from node.metadata.records import from_json
-from node.metadata.state import PartitionState
 from tests.support.live.brokers import (
     CONTROLLER,
     WITHIN_S,
     is_fenced,
+    partition,
     start,
     stop,
     until,
@@ -67,17 +64,6 @@ async def until_it_names(scene: LiveScene, *leaders: int) -> None:
             await asyncio.sleep(0.2)
 
 
-def partition(scene: LiveScene) -> PartitionState:
-    """Fold the controller's log, and give the topic's partition."""
-    image = MetadataImage()
-    for batch in scene.system.stored_log(CONTROLLER):
-        for each in () if batch.control else batch.records:
-            record = from_json({"version": 0, **each})
-            if not isinstance(record, TRANSACTION_MARKS):
-                apply_record(image, record, each["offset"])
-    return image.topics[TOPIC].partitions[0]
-
-
 @pytest.mark.parametrize("release", [DEFAULT, KNOWN[-1]])
 @pytest.mark.parametrize("changes", [True, False], ids=("changed", "control"))
 def test_a_broker_that_comes_back_leads_no_more_once_the_minimum_was_set(
@@ -102,7 +88,7 @@ def test_a_broker_that_comes_back_leads_no_more_once_the_minimum_was_set(
             return
         await asyncio.sleep(STAYS_S)
         assert await leader_of(scene) == NOBODY
-        left = partition(scene)
+        left = partition(scene, TOPIC)
         assert (left.isr, left.eligible_leaders, left.last_known_leaders) == ((), (), ())
 
     play(tmp_path, main, with_brokers(release, 1), frozenset())
@@ -123,7 +109,10 @@ def test_a_broker_that_comes_back_leads_no_more_once_eligible_leaders_are_switch
         await until_it_names(scene, BROKER_ID)
         await stop(scene, OTHER, OTHER_ID)
         await stop(scene, BROKER, BROKER_ID)
-        assert (partition(scene).isr, partition(scene).eligible_leaders) == ((), (BROKER_ID,))
+        assert (partition(scene, TOPIC).isr, partition(scene, TOPIC).eligible_leaders) == (
+            (),
+            (BROKER_ID,),
+        )
         if switched_off:
             await set_level(route, ELR_VERSION, 0)
         route.close()

@@ -10,11 +10,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from kio.schema.create_partitions.v3 import request as growths
 from kio.schema.incremental_alter_configs.v1 import request as settings_
-from kio.static.primitive import i8, i32
+from kio.static.primitive import i8
 
-from harness.kafka.client import REQUEST_TIMEOUT
 from harness.kafka.route import Route, deadline_s, request
 from harness.kafka.topics import create_by_hand
 from harness.spec import RunSpec
@@ -29,7 +27,7 @@ from tests.support.live.brokers import (
     until,
     with_brokers,
 )
-from tests.support.live.reassignments import TOPIC, move, moving
+from tests.support.live.reassignments import TOPIC, grow, move, moving
 from tests.support.live.scene import LiveScene, play
 from workloads.elr import SETTINGS
 
@@ -47,16 +45,6 @@ async def moved_to_who_is_down(scene: LiveScene, route: Route) -> Caller:
     connection = await route.connect(CONTROLLER)
     assert await move(connection, 3) == 0
     return connection
-
-
-async def grow(connection: Caller, count: int) -> list[int]:
-    """Give the topic more partitions; give the errors."""
-    topic = growths.CreatePartitionsTopic(name=TOPIC, count=i32(count), assignments=None)
-    wanted = growths.CreatePartitionsRequest(
-        topics=(topic,), timeout=REQUEST_TIMEOUT, validate_only=False
-    )
-    told = await request(connection, wanted)
-    return [int(row.error_code) for row in told.results]
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -289,6 +289,13 @@ KEEPS_MOVED: Final = _told(
     ("C17", "; some who are eligible are no replicas"),
 )
 
+# How many must be in sync goes by partition 0's replicas, whatever others of its topic have.
+BY_THE_FIRST: Final = _told(
+    "docs/findings.md, who is eligible goes by the replicas of partition 0",
+    ("C14", ", where partition 0 of the topic has "),
+    ("C17", "; partition 0 of the topic has another number of replicas"),
+)
+
 # What a reassignment wanted stays when another one takes its place; since 4.3 that may never end.
 KEEPS_MOVING: Final = _told(
     "docs/findings.md, a reassignment that is taken back",
@@ -461,7 +468,14 @@ UNTIL: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (KEEPS_SETTINGS_UNTIL, (*KEEPS_SETTINGS, LOADS_SETTINGS, SNAPSHOTS_OF_IMAGES)),
     (
         CLEARS_ELIGIBLE_UNTIL,
-        (*CLEARS_ELIGIBLE, *KEEPS_MOVED, *LEAVES_OUT, *SWITCHES_OFF, KEEPS_CANDIDATES),
+        (
+            *CLEARS_ELIGIBLE,
+            *KEEPS_MOVED,
+            *LEAVES_OUT,
+            *SWITCHES_OFF,
+            *BY_THE_FIRST,
+            KEEPS_CANDIDATES,
+        ),
     ),
     (
         KEEPS_MOVING_UNTIL,

@@ -11,6 +11,10 @@ from kafka.structs import TopicPartition  # type: ignore[import-untyped]
 
 from harness.spec import RunSpec
 from harness.systems.kafka.releases import VERSION
+from node.metadata.fold import TRANSACTION_MARKS, apply_record
+from node.metadata.image import MetadataImage
+from node.metadata.records import from_json
+from node.metadata.state import PartitionState
 from tests.support.live.scene import LiveScene
 from workloads.elr import SETTINGS
 
@@ -41,6 +45,17 @@ def records(scene: LiveScene, kind: str) -> list[dict[str, Any]]:
     """The fields of the controller's records of a kind, the oldest first."""
     batches = scene.system.stored_log(CONTROLLER)
     return [dict(r["fields"]) for batch in batches for r in batch.records if r["type"] == kind]
+
+
+def partition(scene: LiveScene, topic: str, index: int = 0) -> PartitionState:
+    """Fold the controller's log, and give a partition's state."""
+    image = MetadataImage()
+    for batch in scene.system.stored_log(CONTROLLER):
+        for each in () if batch.control else batch.records:
+            record = from_json({"version": 0, **each})
+            if not isinstance(record, TRANSACTION_MARKS):
+                apply_record(image, record, each["offset"])
+    return image.topics[topic].partitions[index]
 
 
 def reigns(scene: LiveScene) -> int:

@@ -1,10 +1,11 @@
-"""Asks a live controller to move partition 0 of topic ``t``, and what of it moves."""
+"""Asks a live controller to move partition 0 of topic ``t``, what of it moves, and for more."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from kio.schema.alter_partition_reassignments.v0 import request as moves
+from kio.schema.create_partitions.v3 import request as growths
 from kio.schema.list_partition_reassignments.v0 import request as listings
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
@@ -40,3 +41,13 @@ async def moving(connection: Caller, *, by_name: bool = False) -> list[tuple[lis
         for topic in told.topics
         for row in topic.partitions
     ]
+
+
+async def grow(connection: Caller, count: int) -> list[int]:
+    """Give the topic more partitions; give the errors."""
+    topic = growths.CreatePartitionsTopic(name=TOPIC, count=i32(count), assignments=None)
+    wanted = growths.CreatePartitionsRequest(
+        topics=(topic,), timeout=REQUEST_TIMEOUT, validate_only=False
+    )
+    told = await request(connection, wanted)
+    return [int(row.error_code) for row in told.results]
