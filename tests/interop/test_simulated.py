@@ -351,6 +351,7 @@ LEFT_OUT = "a snapshot without who is eligible", "which are switched off"
 REMOVED = "a removed voter keeps a leader", "of whom some are voters no more"
 TAKEN_BACK = "a reassignment that is taken back", "both added and removed"
 GROWN = "partitions that are added while a topic moves", "other partitions are to have"
+FIRST = "who is eligible goes by the replicas of partition 0", "partition 0 of the topic has 1"
 KEPT_CORDONED = "a replica on a cordoned broker", "is to stay on a cordoned broker"
 UNCORDONED = "a broker that registers anew is not cordoned", "its registration does not say"
 MOVED = "who was moved away stays eligible", "members that are no replicas"
@@ -365,6 +366,8 @@ MOVED = "who was moved away stays eligible", "members that are no replicas"
         ("taken-back", *TAKEN_BACK, NEWEST),
         ("grown-too-much", *GROWN, DEFAULT),
         ("grown-too-much", *GROWN, NEWEST),
+        ("first-partition", *FIRST, DEFAULT),
+        ("first-partition", *FIRST, NEWEST),
         ("kept-cordoned", *KEPT_CORDONED, NEWEST),
         ("uncordoned", *UNCORDONED, NEWEST),
         ("counted-after-removal", *REMOVED, NEWEST),
