@@ -338,6 +338,26 @@ def test_a_finding_happens_again(
     assert invariant in {anomaly["invariant"] for anomaly in found["anomalies"]}, done
 
 
+def test_a_full_segment_is_fsynced_when_another_one_begins(
+    played: Resident, tmp_path: Path
+) -> None:
+    """UnifiedLog.roll: else a loss of power could take the end of the full one alone.
+
+    An observer fsyncs nothing else.
+    """
+    brief = "--system kafka --workload register --voters 1 --observers 1 --seed 1 --nemesis none"
+    small = "--time-limit 6 --rate 40 --set metadata.log.segment.bytes=4096"
+    options = (*brief.split(), *small.split(), "--save", "--store", tmp_path)
+    done = played("sim", *options)
+    assert done.code in (0, 2), done
+    (events,) = tmp_path.glob("*/2*/events/n2.jsonl")
+    told = list(map(json.loads, events.read_text().splitlines()))
+    flushed = [each["upto"] for each in told if each["t"] == "flush"]
+    assert flushed
+    appended = {each["base"] for each in told if each["t"] == "append"}
+    assert set(flushed) <= appended
+
+
 def test_nobody_leads_when_eligible_leaders_are_switched_off(
     played: Resident, tmp_path: Path
 ) -> None:

@@ -460,9 +460,16 @@ final class SimLog implements SimMetadataLog {
         return all.array();
     }
 
+    /**
+     * Begin another segment where the last one is full. UnifiedLog has a thread fsync the full one then, lest a
+     * loss of power leave the next one without its end; here that is done before anything else.
+     */
     private void roll(int more) {
         Segment active = segments.lastEntry().getValue();
         if (active.bytes > 0 && active.bytes + more > segmentBytes) {
+            if (end > recoveryPoint) {
+                flushBelow(end);
+            }
             addSegment(end);
         }
     }
@@ -494,9 +501,13 @@ final class SimLog implements SimMetadataLog {
             return;
         }
         node.beforeFsync();
+        flushBelow(forceFlushActiveSegment ? end + 1 : end);
+    }
+
+    /** Fsync all segments that begin below an offset, from the recovery point on. */
+    private void flushBelow(long below) {
         boolean isNew = false;
         Long first = segments.floorKey(recoveryPoint);
-        long below = forceFlushActiveSegment ? end + 1 : end;
         for (Segment segment : segments.subMap(first == null ? 0L : first, below).values()) {
             files.ofLog(told -> files.disk().fsync(told, segment.name()));
             isNew |= segment.base >= recoveryPoint;
