@@ -45,7 +45,7 @@ from node.metadata.features import (
     TRANSACTION_VERSION,
 )
 from node.wire.network import Caller
-from workloads.common.departures import departures
+from workloads.common.departures import Drawn, departures
 from workloads.elr import SETTINGS
 from workloads.isr import HEARTBEAT_MS, HEARTBEAT_SETTING, TOPIC_PREFIX
 
@@ -97,6 +97,11 @@ def admin(spec: RunSpec) -> Workload:
         forget: 1,
         level: 2,
     }
+    return asking(client, drawn)
+
+
+def asking(client: Callable[[System], Client], drawn: Mapping[Drawn, int]) -> Workload:
+    """Make a workload of these ops, by their weights, during which brokers leave and come back."""
     leave = departures(BROKERS)
     return Workload(
         client=client,

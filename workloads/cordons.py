@@ -15,7 +15,7 @@ from harness.contracts.clients import Client
 from harness.contracts.system import System
 from harness.contracts.traits import WorkloadTraits
 from harness.contracts.workload import Workload
-from harness.generators.generator import Draft, each_thread, mix
+from harness.generators.generator import Draft
 from harness.history.ops import Op
 from harness.kafka.broker import Cast
 from harness.kafka.fleet import Fleet
@@ -24,8 +24,8 @@ from harness.registry import workloads
 from harness.spec import RunSpec
 from workloads.admin import (
     BROKERS,
-    LAST,
     AdminOps,
+    asking,
     create,
     delete,
     elect,
@@ -34,7 +34,6 @@ from workloads.admin import (
     look,
     reassign,
 )
-from workloads.common.departures import departures
 from workloads.elr import SETTINGS
 from workloads.isr import HEARTBEAT_MS, HEARTBEAT_SETTING
 
@@ -60,13 +59,7 @@ def cordons(spec: RunSpec) -> Workload:
         return CordonOps(AdminOps(fleet, Route(cluster, "")), fleet)
 
     drawn = {cordon: 6, create: 8, grow: 6, delete: 4, reassign: 10, look: 1, elect: 1, forget: 1}
-    leave = departures(BROKERS)
-    return Workload(
-        client=client,
-        generator=mix(*drawn, *leave, weights=(*drawn.values(), *(1 for _ in leave))),
-        final_generator=each_thread(Draft("create", LAST)),
-        checkers=("consensus", "observers"),
-    )
+    return asking(client, drawn)
 
 
 def cordon(rng: Random, _: int) -> Draft:

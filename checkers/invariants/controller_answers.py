@@ -281,7 +281,8 @@ class AnswerChecks:
         if api not in BY_ANSWER_ALONE:
             ours, theirs = list(map(decode_record, due.records)), self._written(event)
             wrong += differences(*(flat(each, unjudged=OF_RECORDS) for each in (theirs, ours)))
-            why = why or self._oddity(theirs, ours)
+            if wrong and why is None:
+                why = self._oddity(theirs, ours)
         if wrong and why is not None:
             wrong = [*wrong[: _DIFFERENCES_MAX - 1], why]
         if api == ApiKey.BROKER_REGISTRATION:  # C1 judges epochs
@@ -343,7 +344,8 @@ class AnswerChecks:
             if set(state.adding) & set(state.removing) or _keeps_moving(*changes):
                 return BOTH_WAYS
             first = self._image.partition(topic_id, 0)
-            if first is not None and len(first.replicas) != len(state.replicas):
+            uneven = first is not None and len(first.replicas) != len(state.replicas)
+            if uneven and only_eligible_differ(*changes):
                 return BY_THE_FIRST
         return None
 
@@ -429,6 +431,16 @@ def _keeps_moving(written: PartitionChangeRecord | None, due: PartitionChangeRec
         getattr(due, name) is not None and (written is None or getattr(written, name) is None)
         for name in ("adding_replicas", "removing_replicas")
     )
+
+
+def only_eligible_differ(
+    written: PartitionChangeRecord | None, due: PartitionChangeRecord | None
+) -> bool:
+    """Tell whether two changes of a partition are the same but for who is eligible."""
+    if written is None or due is None:
+        return False
+    wrong = differences(*(flat(each, unjudged=OF_RECORDS) for each in (written, due)))
+    return all(each.startswith("eligible_leader_replicas") for each in wrong)
 
 
 def _stays_eligible(state: PartitionState) -> bool:

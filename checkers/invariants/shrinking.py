@@ -20,10 +20,10 @@ BY_THE_FIRST = ", where partition 0 of the topic has "  # in an anomaly's messag
 
 
 class ShrinkGuard:
-    """Who leaves an ISR that is too small to acknowledge anything then, is eligible (KIP-966).
+    """Judges that a broker which leaves an ISR becomes eligible if too few are left (KIP-966).
 
-    Who has died may have lost messages, and is not; nor is anybody once a leader was chosen at the
-    cost of messages.
+    Too few are left when the leader may acknowledge nothing more. A broker that has died is not
+    eligible: it may have lost messages. Nobody is once a leader was chosen at the cost of messages.
     """
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ _InForce = tuple[int, VoterKeys]  # a voter set, and its offset
 
 
 class _Had(NamedTuple):
-    """What the node that made a snapshot had at its end: voters, and the digest of its image."""
+    """Holds the voters and the digest of the image that a node had where its snapshot ends."""
 
     voters: _InForce | None = None
     image: str | None = None

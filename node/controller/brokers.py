@@ -176,8 +176,8 @@ def registration(
 ) -> RegisterBrokerRecord:
     """The record of a registration, fenced, its broker epoch not known yet.
 
-    Which directories are cordoned a broker says with its heartbeats; until then it stays as it was
-    (KIP-1066). Apache Kafka forgets it meanwhile (docs/findings.md).
+    The record keeps the cordoned directories of the registration before, for a broker tells of
+    them only with its heartbeats (KIP-1066). Apache Kafka forgets them (docs/findings.md).
     """
     level = ctx.metadata_version
     cordoned = None if existing is None else existing.cordoned_log_dirs

@@ -328,6 +328,7 @@ STAYS_CORDONED: Final = Known(
     "C17",
     "; a replica is to stay on a cordoned broker",
     "docs/findings.md, a replica on a cordoned broker",
+    also="error_code is 39, where 0 is due",
 )
 # In 4.3 who assigns replicas by hand may give them to a cordoned broker (KAFKA-20832).
 PLACES_BY_HAND: Final = Known(

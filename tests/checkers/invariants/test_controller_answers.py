@@ -19,6 +19,7 @@ from checkers.invariants.controller_answers import (
     UNCOMMITTED,
     AnswerChecks,
     flat,
+    only_eligible_differ,
 )
 from checkers.monitor.content import Content
 from harness.contracts.evidence import LogBatch
@@ -251,6 +252,18 @@ def test_a_reassignment_that_leaves_what_the_one_before_wanted_is_told(
     else:
         (anomaly,) = anomalies
         assert anomaly.message.endswith(f"; {BOTH_WAYS}")
+
+
+def test_changes_that_differ_by_who_is_eligible_are_told_from_others() -> None:
+    """Partition 0 excuses nothing else: docs/findings.md."""
+    (small,), (kept,) = change(isr=(1,)), change(isr=(1,), eligible_leader_replicas=(2,))
+    (other,) = change(isr=(2,), eligible_leader_replicas=(2,))
+    assert isinstance(small, PartitionChangeRecord)
+    assert isinstance(kept, PartitionChangeRecord)
+    assert isinstance(other, PartitionChangeRecord)
+    assert only_eligible_differ(small, kept)
+    assert not only_eligible_differ(small, other)
+    assert not only_eligible_differ(None, kept)
 
 
 @pytest.mark.parametrize("ahead", [None, False, True])

@@ -82,7 +82,12 @@ def test_a_registration_does_not_open_it() -> None:
     again = having(1, END + 1, A, B, incarnation=TWO)
     (told,) = judged(ALL, [again], new(1, 2))
     assert FORGOTTEN in told
-    assert judged(ALL, [s.UnregisterBrokerRecord(version=0, broker_id=1, broker_epoch=0)]) == []
+
+
+def test_who_was_forgotten_and_comes_back_is_open() -> None:
+    gone = s.UnregisterBrokerRecord(version=0, broker_id=1, broker_epoch=0)
+    back = having(1, END + 2, A, B, incarnation=TWO)
+    assert judged(ALL, [gone], [back], new(1, 2)) == []
 
 
 def test_a_snapshot_tells_who_is_cordoned() -> None:

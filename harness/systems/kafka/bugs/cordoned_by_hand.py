@@ -1,4 +1,4 @@
-"""Who assigns replicas by hand may give them to a cordoned broker."""
+"""The controller lets an administrator assign a replica by hand to a cordoned broker."""
 
 from harness.contracts.released import ReleasedBug
 
