@@ -86,7 +86,7 @@ def admin(spec: RunSpec) -> Workload:
         fleet = Fleet(cluster, Cast(seeds.rng(spec.seed, "brokers")), BROKERS, heartbeat_s)
         return AdminOps(fleet, Route(cluster, ""))
 
-    drawn = {
+    drawn: dict[Drawn, int] = {
         create: 8,
         grow: 4,
         delete: 4,

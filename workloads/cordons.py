@@ -34,6 +34,7 @@ from workloads.admin import (
     look,
     reassign,
 )
+from workloads.common.departures import Drawn
 from workloads.elr import SETTINGS
 from workloads.isr import HEARTBEAT_MS, HEARTBEAT_SETTING
 
@@ -58,7 +59,16 @@ def cordons(spec: RunSpec) -> Workload:
             fleet.cordon(member, ())
         return CordonOps(AdminOps(fleet, Route(cluster, "")), fleet)
 
-    drawn = {cordon: 6, create: 8, grow: 6, delete: 4, reassign: 10, look: 1, elect: 1, forget: 1}
+    drawn: dict[Drawn, int] = {
+        cordon: 6,
+        create: 8,
+        grow: 6,
+        delete: 4,
+        reassign: 10,
+        look: 1,
+        elect: 1,
+        forget: 1,
+    }
     return asking(client, drawn)
 
 
