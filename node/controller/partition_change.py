@@ -206,19 +206,18 @@ class PartitionChange:
             fields.leader = self._state.leader
 
     def _last_known_leader(self, fields: _Fields) -> None:
-        """Remember the last leader from when the ISR gets empty until there is a leader again."""
+        """Remember the last leader from when nobody leads until somebody leads again."""
         if not self._rules.elr:
             return
         state = self._state
         if self._emptied in (state.leader, *state.last_known_leaders):
             fields.last_known = () if state.last_known_leaders else None
             return
-        if fields.isr == () and state.leader != NO_LEADER:
-            if state.last_known_leaders != (state.leader,):
-                fields.last_known = (state.leader,)
-            return
         leader = state.leader if fields.leader == NO_LEADER_CHANGE else fields.leader
-        if leader != NO_LEADER and state.last_known_leaders:
+        if leader == NO_LEADER:
+            if state.leader != NO_LEADER and not state.last_known_leaders:
+                fields.last_known = (state.leader,)
+        elif state.last_known_leaders:
             fields.last_known = ()
 
     def _assignment(self, fields: _Fields) -> None:

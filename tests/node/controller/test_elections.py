@@ -1,9 +1,10 @@
-"""Elections that change nothing: what is told at a glance is what the whole change comes to."""
+"""Elections: those that change nothing are told at a glance; who led last is remembered."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -37,6 +38,24 @@ def states(draw: st.DrawFn) -> PartitionState:
     )
 
 
+def rules(
+    alive: set[int],
+    election: Election = Election.ONLINE,
+    min_isr: int = 1,
+    *,
+    elr: bool = True,
+) -> Rules:
+    """Give the rules of a cluster in which these brokers are alive."""
+    return Rules(
+        acceptable=lambda _, broker_id: broker_id in alive,
+        default_directory=lambda _: None,
+        min_isr=min_isr,
+        metadata_version=LEVEL,
+        elr=elr,
+        election=election,
+    )
+
+
 @given(
     states(),
     st.sets(BROKERS),
@@ -47,24 +66,38 @@ def states(draw: st.DrawFn) -> PartitionState:
 @example(PartitionState((1, 2), (2,), 2, 0, 0), {1, 2}, Election.PREFERRED, 1, True)
 @example(PartitionState((1, 2), (2, 1), 2, 0, 0), {1, 2}, Election.PREFERRED, 1, True)
 @example(PartitionState((1, 2), (1,), -1, 0, 0), {2}, Election.UNCLEAN, 1, False)
+@example(PartitionState((1,), (), 1, 0, 0), {1}, Election.UNCLEAN, 1, False)
 @settings(max_examples=500)
 def test_who_stays_as_it_is_gets_no_record(
     state: PartitionState, alive: set[int], election: Election, min_isr: int, elr: bool
 ) -> None:
-    rules = Rules(
-        acceptable=lambda _, broker_id: broker_id in alive,
-        default_directory=lambda _: None,
-        min_isr=min_isr,
-        metadata_version=LEVEL,
-        elr=elr,
-        election=election,
-    )
-    record = PartitionChange(state, TOPIC, 0, rules).build()
+    among = rules(alive, election, min_isr, elr=elr)
+    record = PartitionChange(state, TOPIC, 0, among).build()
     usual = not (
         state.adding or state.removing or state.eligible_leaders or state.last_known_leaders
     )
-    if stays(state, rules):
+    if stays(state, among):
         assert usual
         assert record is None
-    elif usual and (election is not Election.UNCLEAN or state.leader != -1):
+    elif usual and (election is not Election.UNCLEAN or state.leader in state.isr):
         assert record is not None
+
+
+@pytest.mark.parametrize("elr", [True, False])
+def test_a_leader_that_may_lead_no_more_is_remembered_though_others_are_in_sync(
+    *, elr: bool
+) -> None:
+    """KIP-966, as Kafka's PartitionChangeBuilder does it: whatever the ISR is then."""
+    state = PartitionState((1, 2), (1, 2), 1, 7, 9)
+    record = PartitionChange(state, TOPIC, 0, rules(alive=set(), elr=elr)).build()
+    assert record is not None
+    assert (record.leader, record.isr) == (-1, None)
+    assert record.last_known_elr == ((1,) if elr else None)
+
+
+def test_who_led_last_is_remembered_until_somebody_leads() -> None:
+    state = PartitionState((1, 2), (1, 2), -1, 7, 9, last_known_leaders=(1,))
+    assert PartitionChange(state, TOPIC, 0, rules(alive=set())).build() is None
+    record = PartitionChange(state, TOPIC, 0, rules(alive={2})).build()
+    assert record is not None
+    assert (record.leader, record.last_known_elr) == (2, ())
