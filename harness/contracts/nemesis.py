@@ -96,6 +96,13 @@ class Asks(Protocol):
 
 
 @runtime_checkable
+class NamedOnly(Protocol):
+    """A nemesis that is played only if its name or family is asked for: ``all`` leaves it out."""
+
+    named_only: bool
+
+
+@runtime_checkable
 class ChangesVoters(Protocol):
     """A nemesis that takes voters away and gives them back: clients must not do so, too."""
 

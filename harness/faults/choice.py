@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from harness import seeds
-from harness.contracts.nemesis import Asks, Chooses, Fault, Nemesis
+from harness.contracts.nemesis import Asks, Chooses, Fault, NamedOnly, Nemesis
 from harness.errors import UsageError
 from harness.faults import aimed, schedule, weather
 from harness.registry import nemeses, unknown
@@ -19,8 +19,9 @@ NONE = "none"
 def select(names: Iterable[str], spec: RunSpec | None = None) -> list[tuple[str, Nemesis]]:
     """The nemeses that names, families, ``all`` or ``none`` stand for, each once, sorted by name.
 
-    With a spec, ``all`` and families leave out what such a run could never install, as long as
-    something is left; what is named itself stays, and the run will say that it was missing.
+    ``all`` leaves out what is played only by its name or family. With a spec, ``all`` and families
+    leave out what such a run could never install, as long as something is left; what is named
+    itself stays, and the run will say that it was missing.
 
     Raises:
         UsageError: A name that is neither, with what was meant; or ``none`` beside others.
@@ -33,13 +34,19 @@ def select(names: Iterable[str], spec: RunSpec | None = None) -> list[tuple[str,
     made: dict[str, Nemesis] = {name: factory() for name, factory in nemeses}
     chosen: set[str] = set()
     for name in wanted:
-        hits = [n for n, nemesis in made.items() if name in (ALL, n, nemesis.family)]
+        hits = [n for n, nemesis in made.items() if _is_meant(name, n, nemesis)]
         if not hits:
             families = {nemesis.family for nemesis in made.values()}
             raise UsageError(unknown("nemesis", name, sorted({*made, *families, ALL, NONE})))
         fitting = [n for n in hits if n == name or misfit(made[n], spec) is None]
         chosen.update(fitting or hits)
     return [(name, made[name]) for name in sorted(chosen)]
+
+
+def _is_meant(word: str, name: str, nemesis: Nemesis) -> bool:
+    if word == ALL:
+        return not isinstance(nemesis, NamedOnly)
+    return word in (name, nemesis.family)
 
 
 def of_schedule(faults: Iterable[Fault]) -> list[tuple[str, Nemesis]]:

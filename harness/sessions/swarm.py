@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, Final
 
 from harness import seeds
+from harness.contracts.nemesis import NamedOnly
 from harness.contracts.traits import SystemTraits
 from harness.faults.schedule import about, length_s, paced, room
 from harness.faults.weather import WEATHERS
@@ -157,7 +158,8 @@ def _without_losses(drawn: tuple[str, ...]) -> tuple[str, ...]:
 
 def families() -> list[str]:
     """The families of faults that seeds draw for times, sorted."""
-    return sorted({str(factory.family) for _, factory in nemeses} - AT_MOMENTS)
+    drawn = {str(each.family) for _, each in nemeses if not isinstance(each, NamedOnly)}
+    return sorted(drawn - AT_MOMENTS)
 
 
 def _nemeses(rng: Random) -> tuple[str, ...]:

@@ -320,6 +320,8 @@ def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -
         ("unknown-leader", "crash"),
         ("moved-voter", "L1"),
         ("unknown-endpoints", "crash"),
+        ("nameless-listener", "crash"),
+        ("own-vote", "crash"),
     ],
 )
 @pytest.mark.parametrize("release", [DEFAULT, pytest.param(NEWEST, marks=pytest.mark.long)])

@@ -416,6 +416,17 @@ ENDS: Final = (
         "docs/findings.md, the end of an epoch ends a controller",
         red=True,
     ),
+    *(
+        Known("crash", told, "docs/findings.md, a request that makes no sense", red=True)
+        for told in (
+            "ConfigException: The provided listener name is null or empty string",
+            "Received a FETCH/FETCH_SNAPSHOT request from the leader itself",
+            "Cannot add voted key (ReplicaKey(id=",  # its own: who votes for others keeps one vote
+            " matches the local leader ID",
+            "IllegalArgumentException: Invalid position or size: ",  # of a part of a snapshot
+            "IllegalArgumentException: Invalid size: ",
+        )
+    ),
     Known(
         "crash",
         "Received unexpected invalid request error",

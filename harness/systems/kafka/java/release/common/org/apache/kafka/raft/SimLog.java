@@ -855,6 +855,9 @@ final class SimLog implements SimMetadataLog {
 
         @Override
         public UnalignedRecords slice(long position, int size) {
+            if (position < 0 || size < 0) { // as a file's slice
+                throw new IllegalArgumentException("Invalid position or size: " + position + ", " + size);
+            }
             int from = (int) Math.min(position, data.length);
             return new UnalignedMemoryRecords(
                 ByteBuffer.wrap(data, from, Math.min(size, data.length - from)).slice());

@@ -184,7 +184,7 @@ final class TraceTeller {
     /** The raft client takes a message up. */
     void taken(RaftMessage message) {
         if (message instanceof RaftRequest.Inbound request && request.data() instanceof FetchRequestData fetch
-            && !fetch.topics().isEmpty() && !fetch.topics().get(0).partitions().isEmpty()) {
+            && TraceTopic.isMetadata(fetch)) {
             handled = request;
         }
     }
@@ -221,6 +221,9 @@ final class TraceTeller {
     }
 
     void answered(RaftRequest.Inbound request, ApiMessage answer) {
+        if (!TraceTopic.isMetadata(request.data())) {
+            return;
+        }
         if (request == handled) {
             FetchResponseData fetched = (FetchResponseData) answer;
             if (fetched.errorCode() != 0 || fetched.responses().isEmpty()) {
@@ -268,9 +271,6 @@ final class TraceTeller {
     }
 
     private void vote(VoteRequestData vote, VoteResponseData answer) {
-        if (vote.topics().isEmpty() || vote.topics().get(0).partitions().isEmpty()) {
-            return;
-        }
         VoteRequestData.PartitionData asked = vote.topics().get(0).partitions().get(0);
         int error = answer.errorCode();
         boolean granted = false;
