@@ -14,7 +14,10 @@ from reports.text import clean, count, integer
 
 ONE_BY_ONE: Final = frozenset({"rolling-restart"})
 _UP = frozenset(  # what was seen of nodes that all go on
-    {"stranger", "odd request", "links", "shaped link", "wall clock", "steady clock", "strobe", "voters"}
+    {
+        *("stranger", "odd request", "links", "shaped link"),
+        *("wall clock", "steady clock", "strobe", "voters"),
+    }
 )
 
 

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from harness.contracts.nemesis import NamedOnly
 from harness.errors import UsageError
 from harness.faults.choice import plan, select
 from harness.registry import nemeses
@@ -22,10 +23,11 @@ PARTITIONS = [
 
 
 def test_names_families_and_all_are_expanded_once_and_sorted() -> None:
+    ordinary = [name for name, each in nemeses if not isinstance(each, NamedOnly)]
     assert names(["pause", "kill", "kill"]) == ["kill", "pause"]
     assert set(PARTITIONS) <= set(names(["partition"]))
     assert names(["partition", "partition-bridge"]) == names(["partition"])
-    assert names(["all"]) == nemeses.names()
+    assert [*names(["all"]), *names(["requests"])] == [*ordinary, "odd-requests"]
     assert names(["none"]) == names([]) == []
 
 
