@@ -29,7 +29,7 @@ class BrokerEpochs(Invariant):
         promise=(
             "Each start of a broker gets a higher broker epoch, which is the offset of its "
             "registration. The process keeps it, and requests with an older one are refused. While "
-            "its session goes on, no other process registers in its place."
+            "its session goes on, no other process registers in its place; then one may."
         ),
         why=(
             "The broker epoch tells a restarted broker from the process before it. Without that, a "

@@ -7,22 +7,26 @@ Source: KIP-631 "BrokerRegistration" and "BrokerHeartbeat"; Kafka 4.1 ``ClusterC
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 from checkers.invariants.brokers import BrokerEpochs, UnfenceGuard
-from checkers.invariants.decisions import MS, SESSION_MS, ShutdownGuard, session_ms_of
+from checkers.invariants.decisions import GRACE_MS, MS, SESSION_MS, ShutdownGuard, session_ms_of
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label
 from checkers.replay.world import World
 from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
 
+DUPLICATE_BROKER_REGISTRATION: Final = 101
+
 
 class OneSession(Invariant):
     """C1: no incarnation of a broker is let in while the session of another one goes on.
 
     A heartbeat is sent after the one before was answered, so the controller heard the last one
-    later than that. An incarnation that has asked to stop may be followed at once.
+    later than that. An incarnation that has asked to stop may be followed at once. Once the session
+    is over the next one is let in: one and the same controller cannot refuse it for longer, if no
+    process of that broker has been heard since. A last heartbeat may come as late as a session.
     """
 
     name: ClassVar[str] = "C1"
@@ -36,6 +40,7 @@ class OneSession(Invariant):
         self._session_ns = session_ms * MS
         self._incarnation: dict[int, object] = {}  # of the last registration of each broker
         self._served: dict[int, list[Event]] = {}  # its last two heartbeats, while it is in service
+        self._refused: dict[int, Event] = {}  # since when it is refused by one controller
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> Self:
@@ -51,8 +56,12 @@ class OneSession(Invariant):
                 self._served.clear()
             return ()
         if kind == "hb":
+            self._refused.pop(node, None)
             self._heartbeat(event, node)
             return ()
+        if event.get("err") == DUPLICATE_BROKER_REGISTRATION:
+            return self._refusal(event, node)
+        self._refused.pop(node, None)
         if event.get("err") != 0:
             return ()
         before = self._incarnation.get(node)
@@ -68,6 +77,22 @@ class OneSession(Invariant):
             self._served[node] = [*self._served.get(node, [])[-1:], event]
         elif event.get("err") == 0:
             self._served.pop(node, None)
+
+    def _refusal(self, event: Event, node: int) -> Iterator[Anomaly]:
+        since = self._refused.setdefault(node, event)
+        if since["ep"] != event["ep"]:
+            self._refused[node] = event
+            return
+        self.checked += 1
+        if event["ts"] - since["ts"] > 2 * self._session_ns + GRACE_MS * MS:
+            yield self._anomaly(
+                f"broker n{node} is refused because of a session of its process before"
+                f" ({label(event)}), for {(event['ts'] - since['ts']) / 1e9:.3f} s now"
+                f" ({label(since)}), in which nobody heard that process; a session is"
+                f" {self._session_ns / 1e9:g} s",
+                since,
+                event,
+            )
 
     def _judge(self, event: Event, served: list[Event]) -> Iterator[Anomaly]:
         if len(served) != 2:  # noqa: PLR2004 - the last two

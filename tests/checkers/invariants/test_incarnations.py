@@ -43,6 +43,31 @@ def test_a_refusal_is_as_it_should_be() -> None:
     assert judged(come_back(in_service(), 300, err=101)) == set()
 
 
+def refused(trace: Trace, after_ms: int, **changes: Any) -> Trace:
+    """Broker 4 asks once more, and is refused because of the process before."""
+    trace.now_ns += after_ms * MS
+    fields: dict[str, Any] = {"b_ep": -1, "inc_id": TWO.hex, "prev": -1, "err": 101}
+    trace.emit(4, "reg", **(fields | changes))
+    return trace
+
+
+@pytest.mark.parametrize(("after_ms", "too_long"), [(1500, False), (3000, True)])
+def test_nobody_is_refused_for_longer_than_a_session(after_ms: int, too_long: bool) -> None:
+    """Two of them, and a grace: the last heartbeat of the process before may come late."""
+    trace = refused(come_back(in_service(), 300, err=101), 2200)
+    assert judged(refused(trace, after_ms)) == ({"C1"} if too_long else set())
+
+
+def test_another_controller_may_refuse_for_as_long_again() -> None:
+    trace = refused(come_back(in_service(), 300, err=101), 2200)
+    assert judged(refused(refused(trace, 3000, ep=7), 2000, ep=7)) == set()
+
+
+def test_who_is_let_in_between_may_be_refused_again() -> None:
+    trace = refused(come_back(in_service(), 300, err=101), 2200)
+    assert judged(refused(refused(trace, 1000, b_ep=9, err=0), 2800)) == set()
+
+
 def test_the_same_incarnation_registers_as_often_as_it_likes() -> None:
     first = in_service()
     incarnation = next(e for e in first.events["n4"] if e["t"] == "reg")["inc_id"]
