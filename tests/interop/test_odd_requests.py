@@ -90,28 +90,33 @@ def test_a_request_that_makes_no_sense_ends_a_controller(
 def test_requests_to_a_controller_that_make_no_sense_end_its_reign(
     kafka: KafkaDist, release: str, tmp_path: Path
 ) -> None:
-    """All odd requests of brokers and tools, each once: those named end reigns, and no others."""
+    """All odd requests of brokers and tools, each once: those named end reigns, and no others.
+
+    At last a broker of the id -1 is registered.
+    """
     assert kafka.archive.is_file()
     ended: list[str] = []
 
     async def main(scene: LiveScene) -> None:
         way = scene.system.cluster()
         address = way.addresses[CONTROLLER]
+        view = View(1, 1, own=1, cluster_id=way.id)
         for name, base in OF_CONTROLLERS.items():
             for place, value in base.choices():
                 words = f"{name} {place} = {value}"
                 if words in WAYS:
                     continue
                 before = reigns_told(scene)
-                view = View(1, 1, own=1, cluster_id=way.id)
                 answer = await say(words, view, address, way.network)
                 assert not answer.startswith(UNANSWERED), (words, answer)
                 assert ("unknown_server_error" in answer) == (words in END_REIGNS), (words, answer)
-                printed = scene.printed(CONTROLLER)
-                assert FATAL not in printed, words
+                assert FATAL not in scene.printed(CONTROLLER), words
                 if reigns_told(scene) > before:
                     ended.append(words)
                     await until_it_leads(scene)
+        freed = await say("UnregisterBroker broker_id = 77", view, address, way.network)
+        odd = await say("BrokerRegistration broker_id = -1", view, address, way.network)
+        assert (freed, odd) == ("none", "none"), "two brokers cannot have the same disk"
 
     play(tmp_path, main, with_brokers(release, 0), frozenset())
     assert ended == END_REIGNS

@@ -1,4 +1,4 @@
-"""The requests of a quorum that odd ones are made of: as they are, each is refused or does nothing.
+"""Requests of a quorum from which odd ones are made; as they are, none of them changes anything.
 
 What a voter has to believe because another one says it, such as a leader of a newer epoch who can
 be reached, is no odd request: KRaft trusts its voters. So such values are left as they are.
@@ -38,20 +38,21 @@ LISTENERS: Final = (Listener("CONTROLLER", NOWHERE),)
 END: Final = 1 << 40  # of its log: nobody has more
 MAX_BYTES: Final = 1 << 20
 ADD_WAIT_MS: Final = 500
-NO_SNAPSHOT: Final = OffsetAndEpoch(1, 1)  # that anybody has
+UNKNOWN: Final = OffsetAndEpoch(1, 1)  # a snapshot that nobody has
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What one who makes odd requests has seen of a cluster.
+    """What who makes odd requests has seen of a cluster.
 
-    ``own`` is the id of the node that is asked, ``snapshot`` one that the leader has.
+    ``epoch`` and ``leader`` are those of the quorum, ``own`` is the id of the node that is asked,
+    ``snapshot`` one that the leader has.
     """
 
     epoch: int
     leader: int
     own: int
-    snapshot: OffsetAndEpoch = NO_SNAPSHOT
+    snapshot: OffsetAndEpoch = UNKNOWN
     cluster_id: str = ""
 
 
@@ -60,10 +61,10 @@ Make = Callable[[View, Negotiated | None], Any]
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A request to begin with, and the last words of the places that may get another value.
+    """A request from which odd ones are made, and which of its values may be another.
 
-    ``make``: From what was seen, and what the node speaks (None: what we speak); kio's entity.
-    ``only``: These places with these values, and no others. ``but``: All places except these.
+    ``make`` gives kio's entity, from what was seen and what the node speaks (None: what we speak).
+    ``only`` names the fields that may change, and to what; ``but`` names fields that may not.
     Epochs never get a value that is far ahead.
     """
 

@@ -1,4 +1,4 @@
-"""The requests of brokers and tools to a controller that odd ones are made of.
+"""Requests of brokers and tools to a controller from which odd ones are made.
 
 As they are, most are refused, because they are of what is not there, or only validated; those of
 registrations are done. No fault draws them, as checks of brokers would have to know of them.

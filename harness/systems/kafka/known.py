@@ -421,7 +421,7 @@ ENDS: Final = (
         for told in (
             "ConfigException: The provided listener name is null or empty string",
             "Received a FETCH/FETCH_SNAPSHOT request from the leader itself",
-            "Cannot add voted key (ReplicaKey(id=",  # its own: who votes for others keeps one vote
+            "Cannot add voted key (ReplicaKey(id=",  # a candidate with the id of who is asked
             " matches the local leader ID",
             "IllegalArgumentException: Invalid position or size: ",  # of a part of a snapshot
             "IllegalArgumentException: Invalid size: ",
