@@ -25,6 +25,7 @@ import msgspec
 
 from checkers.committed.reference import Reference
 from checkers.invariants import security_answers
+from checkers.invariants.turned_away import DUPLICATE_BROKER_REGISTRATION, TurnedAway
 from checkers.replay.trace import Event, label
 from harness.contracts.evidence import LogBatch
 from harness.contracts.meaning import Meaning
@@ -121,6 +122,7 @@ class AnswerChecks:
     def __init__(self, known: Reference, settings: Mapping[str, str]) -> None:
         self.checked = 0
         self._settings = settings
+        self._turned_away = TurnedAway.of(settings)
         newest = ControllerConfig(
             num_partitions=int(settings.get("num.partitions", 1)),
             default_replication_factor=int(settings.get("default.replication.factor", 1)),
@@ -184,7 +186,7 @@ class AnswerChecks:
         try:
             schema = api_schema(event["api"], event["ver"])
             request, answer = decode(schema.request, asked), flat(decode(schema.response, said))
-            wrong = _left_by_refusal(event, answer)
+            wrong = _left_by_refusal(event, answer) or self._kept_out(event, request, answer)
             if not wrong:
                 if self._is_open(event, request, answer):
                     return
@@ -207,6 +209,22 @@ class AnswerChecks:
                 f"n{event['node']} answered {schema} ({label(event)}, {event['n']} record(s) after"
                 f" offset {offset}) to {told(request)}: {'; '.join(wrong[:_DIFFERENCES_MAX])}",
             )
+
+    def _kept_out(self, event: Event, request: Any, answer: _Flat) -> list[str]:
+        """A fenced broker is not refused for long because of the session of a process before."""
+        if event["api"] != ApiKey.BROKER_REGISTRATION:
+            return []
+        broker = int(request.broker_id)
+        known = self._image.brokers.get(broker)
+        refused = DUPLICATE_BROKER_REGISTRATION in errors_of(answer)
+        if not refused or known is None or not known.fenced:
+            self._turned_away.forget(broker)
+            return []
+        since = self._turned_away.refused(broker, event, (event["node"], event["ep"]))
+        if since is None:
+            return []
+        lasts_s = (event["ts"] - since["ts"]) / 1e9
+        return [f"it is fenced, and refused because of a session for {lasts_s:.3f} s now"]
 
     def _is_open(self, event: Event, request: Any, answer: _Flat) -> bool:
         """Tell whether an answer does not follow from what is known here."""

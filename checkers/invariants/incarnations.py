@@ -7,17 +7,16 @@ Source: KIP-631 "BrokerRegistration" and "BrokerHeartbeat"; Kafka 4.1 ``ClusterC
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Self
 
 from checkers.invariants.brokers import BrokerEpochs, UnfenceGuard
-from checkers.invariants.decisions import GRACE_MS, MS, SESSION_MS, ShutdownGuard, session_ms_of
+from checkers.invariants.decisions import MS, SESSION_MS, ShutdownGuard, session_ms_of
+from checkers.invariants.turned_away import DUPLICATE_BROKER_REGISTRATION, TurnedAway
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, label
 from checkers.replay.world import World
 from harness.contracts.meaning import Meaning
 from harness.verdict import Anomaly
-
-DUPLICATE_BROKER_REGISTRATION: Final = 101
 
 
 class OneSession(Invariant):
@@ -25,8 +24,7 @@ class OneSession(Invariant):
 
     A heartbeat is sent after the one before was answered, so the controller heard the last one
     later than that. An incarnation that has asked to stop may be followed at once. Once the session
-    is over the next one is let in: one and the same controller cannot refuse it for longer, if no
-    process of that broker has been heard since. A last heartbeat may come as late as a session.
+    is over, the next one is let in.
     """
 
     name: ClassVar[str] = "C1"
@@ -40,7 +38,7 @@ class OneSession(Invariant):
         self._session_ns = session_ms * MS
         self._incarnation: dict[int, object] = {}  # of the last registration of each broker
         self._served: dict[int, list[Event]] = {}  # its last two heartbeats, while it is in service
-        self._refused: dict[int, Event] = {}  # since when it is refused by one controller
+        self._turned_away = TurnedAway(session_ms)
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> Self:
@@ -56,12 +54,12 @@ class OneSession(Invariant):
                 self._served.clear()
             return ()
         if kind == "hb":
-            self._refused.pop(node, None)
+            self._turned_away.forget(node)
             self._heartbeat(event, node)
             return ()
         if event.get("err") == DUPLICATE_BROKER_REGISTRATION:
             return self._refusal(event, node)
-        self._refused.pop(node, None)
+        self._turned_away.forget(node)
         if event.get("err") != 0:
             return ()
         before = self._incarnation.get(node)
@@ -79,12 +77,9 @@ class OneSession(Invariant):
             self._served.pop(node, None)
 
     def _refusal(self, event: Event, node: int) -> Iterator[Anomaly]:
-        since = self._refused.setdefault(node, event)
-        if since["ep"] != event["ep"]:
-            self._refused[node] = event
-            return
         self.checked += 1
-        if event["ts"] - since["ts"] > 2 * self._session_ns + GRACE_MS * MS:
+        since = self._turned_away.refused(node, event, event["ep"])
+        if since is not None:
             yield self._anomaly(
                 f"broker n{node} is refused because of a session of its process before"
                 f" ({label(event)}), for {(event['ts'] - since['ts']) / 1e9:.3f} s now"

@@ -141,6 +141,48 @@ def test_what_is_granted_and_must_be_refused_is_told() -> None:
     assert "error_code is 0, where 42 is due" in anomaly.message
 
 
+@pytest.mark.parametrize(
+    ("fenced", "lasts_s", "epochs", "told"),
+    [
+        (True, 22, (1, 1, 1), True),
+        (True, 20, (1, 1, 1), False),
+        (True, 22, (1, 1, 2), False),
+        (False, 22, (1, 1, 1), False),
+    ],
+)
+def test_who_is_fenced_is_not_refused_for_ever(
+    fenced: bool, lasts_s: int, epochs: tuple[int, ...], told: bool
+) -> None:
+    """A session of 9 s is over after two and a grace, whatever came late."""
+    epoch = 2  # the newest record's
+    wanted = asked(
+        *(62, 4),
+        broker_id=3,
+        cluster_id="k",
+        incarnation_id=TWO,
+        listeners=(),
+        features=(),
+        rack=None,
+        is_migrating_zk_broker=False,
+        log_dirs=(),
+        previous_broker_epoch=-1,
+    )
+    refusal = build(
+        api_schema(62, 4).response,
+        throttle_time=WAIT,
+        error_code=ErrorCode.duplicate_broker_registration,
+        broker_epoch=-1,
+    )
+    events = [
+        event((62, 4, wanted), refusal, 0, END + 1, ts=at_s * 10**9, ep=epoch + reign)
+        for at_s, reign in zip((5, 7, 5 + lasts_s), epochs, strict=True)
+    ]
+    _, anomalies = judged(events, [register(3, END, fenced=fenced)])
+    assert [a.invariant for a in anomalies] == ["C17"] * told
+    for anomaly in anomalies:
+        assert "it is fenced, and refused because of a session for 22.000 s now" in anomaly.message
+
+
 def test_records_that_do_something_else_are_told() -> None:
     told, _ = answered(new_isr([1]))
     _, (anomaly,) = judged([told], change(isr=(2,)))
