@@ -271,3 +271,15 @@ def plainer(candidate: Candidate, at: int) -> list[Candidate]:
         candidate.with_fault(at, replace(fault, params={**fault.params, "target": plain}))
         for plain in TARGETS[: TARGETS.index(target)]
     ]
+
+
+def lists(candidate: Candidate, at: int) -> list[str]:
+    """Name the fault's params that are lists of several things, such as what is asked."""
+    params = candidate.faults[at].params
+    return [name for name, value in params.items() if isinstance(value, list) and len(value) > 1]
+
+
+def with_items(candidate: Candidate, at: int, name: str, kept: Sequence[Any]) -> Candidate:
+    """Give the fault a param that is a list of these."""
+    fault = candidate.faults[at]
+    return candidate.with_fault(at, replace(fault, params={**fault.params, name: list(kept)}))

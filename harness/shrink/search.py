@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from typing import TypeVar
 
@@ -413,6 +414,9 @@ class _Search:
         self._doing = "params"
         for at in range(len(self.best.faults)):
             self._any(moves.plainer(self.best, at))
+            for name in moves.lists(self.best, at):
+                items = tuple(self.best.faults[at].params[name])
+                self._minimise(items, partial(moves.with_items, self.best, at, name))
 
     # ---------------------------------------------------------------- trying
 

@@ -139,6 +139,20 @@ def test_only_what_the_failure_needs_is_left() -> None:
     assert not found.exhausted
 
 
+@pytest.mark.parametrize("needed", [{"h"}, {"b", "k"}, set("abcdefghijkl")])
+def test_of_a_list_among_the_params_what_the_failure_needs_is_left(needed: set[str]) -> None:
+    asked = fault(3, params={"target": "leader", "requests": list("abcdefghijkl")})
+
+    def fails(tried: Candidate) -> Failure | None:
+        said = {each for f in tried.faults for each in f.params.get("requests", ())}
+        return Failure((("crash", 0.5),), 0) if said >= needed else None
+
+    (left,) = run(
+        fails, replace(candidate(3), faults=(*candidate(3).faults, asked))
+    ).candidate.faults
+    assert left.params == {"target": "leader", "requests": sorted(needed)}
+
+
 @given(
     st.sets(st.integers(0, 13)),
     st.sets(st.integers(0, 99), max_size=5),
