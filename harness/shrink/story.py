@@ -165,8 +165,12 @@ def _phrase(phrases: Mapping[str, str], fault: Mapping[str, Any]) -> str:
     if phrases is _UNDONE:
         return f"{name} at {who} is healed"
     params = fault.get("params") or {}
-    how = ", ".join(f"{key} {value}" for key, value in params.items() if key != "target")
+    how = ", ".join(f"{key} {_shown(value)}" for key, value in params.items() if key != "target")
     return f"{name} at {who}" + (f" ({how})" if how else "")
+
+
+def _shown(value: object) -> str:
+    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _ops(data: RunData, concern: Concern) -> Iterator[Moment]:

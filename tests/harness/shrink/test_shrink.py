@@ -982,3 +982,12 @@ def test_options_that_do_not_go_together_do_not_fail() -> None:
     with Pool(1) as pool:
         assert list(pool([candidate()])) == [None], "there is no setting called a"
     assert pool.broken == []
+
+
+def test_a_story_tells_of_a_list_what_is_in_it() -> None:
+    params = {"target": "leader", "requests": ["Vote voter_id = most", "Fetch topics = empty"]}
+    told = {"outcome": "installed", "targets": ["n1"], "params": params}
+    data = of_three([nemesis(0, 1_000, "inject", "odd-requests", **told)])
+    lines = story(data, Anomaly("crash", "n1 has ended", time_ns=2_000_000_000))
+    asked = "odd-requests at n1 (requests Vote voter_id = most; Fetch topics = empty)"
+    assert any(asked in line for line in lines), lines
