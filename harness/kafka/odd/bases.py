@@ -1,5 +1,6 @@
 """Requests of a quorum from which odd ones are made; as they are, none of them changes anything.
 
+Those of the next epoch would, and are only said with a value by which nobody can believe them.
 What a voter has to believe because another one says it, such as a leader of a newer epoch who can
 be reached, is no odd request: KRaft trusts its voters. So such values are left as they are.
 
@@ -147,18 +148,18 @@ def _update(view: View) -> Request:
 
 
 _NOBODY: Final = ("-1", LEAST)
+_NOWHERE: Final = ("empty",)
 OF_QUORUMS: Final[Mapping[str, Base]] = {
     "Vote": Base(of_quorum(_vote)),
     "Vote-next": Base(of_quorum(_next_vote), only={"replica_id": ("own", *_NOBODY)}),
-    "BeginQuorumEpoch": Base(
-        of_quorum(_begin), but=("leader_epoch", "leader_id")
-    ),  # that would be fatal
+    # another leader of this epoch would be a violation of KRaft, and voters may end because of it
+    "BeginQuorumEpoch": Base(of_quorum(_begin), but=("leader_epoch", "leader_id")),
     "BeginQuorumEpoch-next": Base(
-        of_quorum(_next_begin), only={"leader_id": _NOBODY, "leader_endpoints": ("empty",)}
+        of_quorum(_next_begin), only={"leader_id": _NOBODY, "leader_endpoints": _NOWHERE}
     ),
     "EndQuorumEpoch": Base(of_quorum(_end)),
     "EndQuorumEpoch-next": Base(
-        of_quorum(_next_end), only={"leader_id": _NOBODY, "leader_endpoints": ("empty",)}
+        of_quorum(_next_end), only={"leader_id": _NOBODY, "leader_endpoints": _NOWHERE}
     ),
     "Fetch": Base(of_quorum(_fetch)),
     "FetchSnapshot": Base(of_quorum(_fetch_snapshot)),
