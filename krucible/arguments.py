@@ -34,9 +34,10 @@ TIME_LIMIT_MAX_S = 86_400.0
 SETTLE_MAX_S = 3_600.0
 
 NEMESIS_HELP = (
-    "Faults: names and families, separated by commas; or all (without odd-requests), or none. Of "
-    "all, or of a family, the run installs as many kinds as fit into its time. A kind that is "
-    "named is always installed, after the main phase if there is no time for it before."
+    "Faults: names and families, separated by commas; or all (except those that are "
+    "played only if they are named), or none. Of all, or of a family, the run installs as many "
+    "kinds as fit into its time. A kind that is named is always installed, after the main phase if "
+    "there is no time for it before."
 )
 MOMENTS_MAX = 1_000
 WEATHER_HELP = (

@@ -6,8 +6,7 @@ is judged as ever.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
@@ -17,8 +16,6 @@ from harness.errors import HarnessError
 from harness.kafka import quorum as quorum_probe
 from harness.kafka.odd.bases import View
 from harness.kafka.odd.saying import UNSAID, draw, say, snapshot_of
-from harness.kafka.quorum import QuorumView
-from harness.kafka.route import Cluster as Way
 from harness.kafka.route import SpeaksKafka, cluster_of
 from harness.registry import nemeses
 from nemesis.common.targets import aim, draw_target
@@ -69,7 +66,8 @@ class OddRequests:
         if node not in cluster.system.voters:
             return Injection("skipped", reason=f"{node} is no voter")
         way = cluster_of(cluster.system)
-        seen = await _look(cluster.system.voters, way)
+        voters = (way.addresses[voter] for voter in cluster.system.voters)
+        seen = await quorum_probe.ask_all(voters, way.network, timeout_s=_LOOK_S, older=True)
         if seen is None:
             return Injection("skipped", reason="no leader says in which epoch the quorum is")
         own = next(each for each, name in way.names.items() if name == node)
@@ -92,15 +90,3 @@ class OddRequests:
         if not isinstance(injection.undo, _Undo):
             raise HarnessError(f"fault {fault.id} asked nobody")
         return {"left": injection.undo.node}
-
-
-async def _look(voters: Sequence[str], way: Way) -> QuorumView | None:
-    """Ask all voters who leads; the view of the newest leader."""
-    views = await asyncio.gather(
-        *(
-            quorum_probe.ask(way.addresses[voter], way.network, timeout_s=_LOOK_S, older=True)
-            for voter in voters
-        )
-    )
-    led = [view for view in views if view is not None]
-    return max(led, key=lambda view: view.epoch, default=None)

@@ -6,7 +6,6 @@ the checkers: a request that it acted upon is told there with the cluster that i
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -79,13 +78,9 @@ async def _talk(nodes: Sequence[str], cluster: Cluster) -> list[Mapping[str, Any
     """Make every request of a stranger to each node, one after the other."""
     system = cluster.system
     way = cluster_of(system)
-    views = await asyncio.gather(
-        *(
-            quorum_probe.ask(way.addresses[voter], way.network, timeout_s=_LOOK_S)
-            for voter in system.voters
-        )
-    )
-    epoch = max((view.epoch for view in views if view is not None), default=0)
+    voters = (way.addresses[voter] for voter in system.voters)
+    view = await quorum_probe.ask_all(voters, way.network, timeout_s=_LOOK_S)
+    epoch = 0 if view is None else view.epoch
     seen: list[Mapping[str, Any]] = []
     for node in nodes:
         answers = {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from harness.contracts.environment import Address
@@ -95,6 +96,15 @@ async def ask(
             for node in getattr(entity, "nodes", ())
         },
     )
+
+
+async def ask_all(
+    addresses: Iterable[Address], network: Network, *, timeout_s: float, older: bool = False
+) -> QuorumView | None:
+    """The view of the leader of the newest epoch among these controllers; see ``ask``."""
+    asked = (ask(each, network, timeout_s=timeout_s, older=older) for each in addresses)
+    led = [view for view in await asyncio.gather(*asked) if view is not None]
+    return max(led, key=lambda view: view.epoch, default=None)
 
 
 def _newest(replicas: Sequence[ReplicaStatus], leader_id: int) -> dict[int, Fetcher]:

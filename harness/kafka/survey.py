@@ -118,7 +118,8 @@ async def survey(
     if len(ids) > 1:
         raise EnvError(f"the addresses are of several clusters: {', '.join(sorted(ids))}")
     as_controllers, as_brokers = _addresses(of_controllers), _addresses(of_brokers)
-    view = await _leading(as_controllers.values(), network, timeout_s)
+    controllers_at = as_controllers.values()
+    view = await quorum.ask_all(controllers_at, network, timeout_s=timeout_s, older=True)
     if view is None:
         raise EnvError(
             f"no leader is known to the controllers at {_listed(as_controllers.values())}"
@@ -196,14 +197,6 @@ def _addresses(answers: Iterable[Any]) -> dict[int, Address]:
         for answer in answers
         for each in answer.brokers
     }
-
-
-async def _leading(
-    addresses: Iterable[Address], network: Network, timeout_s: float
-) -> QuorumView | None:
-    asked = (quorum.ask(each, network, timeout_s=timeout_s, older=True) for each in addresses)
-    views = [view for view in await asyncio.gather(*asked) if view is not None]
-    return max(views, key=lambda view: view.epoch, default=None)
 
 
 def _listed(addresses: Iterable[Address]) -> str:

@@ -42,11 +42,10 @@ def test_a_node_refuses_what_makes_no_sense_and_goes_on(target: str) -> None:
 
 
 def test_a_controller_refuses_what_makes_no_sense_and_goes_on() -> None:
-    """Those of registrations are done: whoever says so may be a broker."""
+    """It bears registrations of any kind: whoever says so may be a broker."""
     words = [
         f"{name} {place} = {value}"
         for name, base in OF_CONTROLLERS.items()
-        if name not in ("BrokerRegistration", "ControllerRegistration")
         for place, value in base.choices()
     ]
     run, _, answers = played(odd("leader", words))

@@ -1,8 +1,8 @@
 """Requests of a quorum from which odd ones are made; as they are, none of them changes anything.
 
-Those of the next epoch would, and are only said with a value by which nobody can believe them.
-What a voter has to believe because another one says it, such as a leader of a newer epoch who can
-be reached, is no odd request: KRaft trusts its voters. So such values are left as they are.
+Requests of the next epoch would change something: they are only sent with a value that no voter can
+believe. KRaft trusts its voters: a voter believes whoever says that it leads a newer epoch and can
+be reached. Such a request is not odd, so values that a voter would believe are not put in.
 
 Source: KIP-595 (Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch, DescribeQuorum), KIP-630
 (FetchSnapshot), KIP-853 (changes of voters).
@@ -44,7 +44,7 @@ UNKNOWN: Final = OffsetAndEpoch(1, 1)  # a snapshot that nobody has
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What who makes odd requests has seen of a cluster.
+    """A view of a cluster, from which odd requests are filled in.
 
     ``epoch`` and ``leader`` are those of the quorum, ``own`` is the id of the node that is asked,
     ``snapshot`` one that the leader has.

@@ -224,12 +224,8 @@ class Attached:
 
     async def quorum(self, *, timeout_s: float) -> QuorumView | None:
         """Tell what the leader of the highest epoch says; refreshes ``roles``."""
-        asked = (
-            quorum.ask(self._places[name].address, self._network, timeout_s=timeout_s, older=True)
-            for name in self.voters
-        )
-        views = [view for view in await asyncio.gather(*asked) if view is not None]
-        best = max(views, key=lambda view: view.epoch, default=None)
+        voters = (self._places[name].address for name in self.voters)
+        best = await quorum.ask_all(voters, self._network, timeout_s=timeout_s, older=True)
         leader = None if best is None else self.name_of(best.leader_id)
         for name in self.nodes:
             follows: Role = "follower" if name in self.voters else "observer"
