@@ -13,15 +13,10 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from kio.schema.alter_partition.v3.request import (
-    AlterPartitionRequest,
-    BrokerState,
-    PartitionData,
-    TopicData,
-)
 from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32, i64
+from kio.static.protocol import RequestPayload
 
 from harness import seeds
 from harness.contracts.abilities import Topics
@@ -42,12 +37,16 @@ from harness.kafka.route import (
     deadline_s,
     no_error,
     request,
+    spoken,
     the_row,
 )
 from harness.kafka.topics import create_by_hand
 from harness.registry import workloads
 from harness.spec import RunSpec
+from node.wire.api import ApiKey
 from node.wire.network import Caller
+from node.wire.payloads import api_schema
+from node.wire.structs import build, knows
 from workloads.common.abilities import refuse_without
 from workloads.common.keys import Keys
 
@@ -55,6 +54,7 @@ BROKERS = 3
 PARTITIONS = 2  # in use at a time
 OPS_PER_PARTITION = 150  # of a kind; then come the next ones
 TOPIC_PREFIX = "register-isr-"  # topics of this name are the clients' own affair, see ``effects``
+WITH_EPOCHS = "new_isr_with_epochs"
 NO_BROKERS = "brokers-not-registered"
 HEARTBEAT_SETTING, HEARTBEAT_MS = "broker.heartbeat.interval.ms", 2000
 
@@ -188,9 +188,11 @@ class IsrOps:
                 if m.broker.epoch is not None
             ],
         }
-        message = _message(known.topic_id, asked["asked"])
+        topic_id = known.topic_id
 
         async def attempt(connection: Caller) -> Any:
+            version = spoken(connection, ApiKey.ALTER_PARTITION)
+            message = _message(topic_id, asked["asked"], version)
             answer = no_error(await request(connection, message))
             return the_row(the_topic(answer.topics).partitions)
 
@@ -298,21 +300,30 @@ async def _describe(connection: Caller, key: str) -> Any:
     return the_row(rows)
 
 
-def _message(topic_id: UUID, asked: dict[str, Any]) -> AlterPartitionRequest:
+def _message(topic_id: UUID, asked: dict[str, Any], version: int) -> RequestPayload:
+    """The request in a version; before 3 it says no epochs of members (KIP-903)."""
+    payload = api_schema(ApiKey.ALTER_PARTITION, version).request
     broker, epoch = asked["leader"]
-    partition = PartitionData(
+    members = [(BrokerId(id_), i64(at)) for id_, at in asked["isr"]]
+    partition = build(
+        payload,
+        "PartitionData",
         partition_index=i32(0),
         leader_epoch=i32(asked["lep"]),
+        new_isr=tuple(id_ for id_, _ in members),
         new_isr_with_epochs=tuple(
-            BrokerState(broker_id=BrokerId(id_), broker_epoch=i64(at)) for id_, at in asked["isr"]
+            build(payload, "BrokerState", broker_id=id_, broker_epoch=at)
+            for id_, at in (members if knows(payload, "PartitionData", WITH_EPOCHS) else ())
         ),
         partition_epoch=i32(asked["pep"]),
     )
-    return AlterPartitionRequest(
+    wanted: RequestPayload = build(
+        payload,
         broker_id=BrokerId(broker),
         broker_epoch=i64(epoch),
-        topics=(TopicData(topic_id=topic_id, partitions=(partition,)),),
+        topics=(build(payload, "TopicData", topic_id=topic_id, partitions=(partition,)),),
     )
+    return wanted
 
 
 def _told(known: Known) -> dict[str, Any]:

@@ -181,9 +181,9 @@ async def heartbeat(
     }
 
     async def attempt(connection: Caller) -> Beat:
-        version = _BEFORE_CORDONS
-        if broker.cordoned is not None:
-            version = spoken(connection, ApiKey.BROKER_HEARTBEAT)
+        version = spoken(connection, ApiKey.BROKER_HEARTBEAT)
+        if broker.cordoned is None:
+            version = min(version, _BEFORE_CORDONS)
         wanted = build(api_schema(ApiKey.BROKER_HEARTBEAT, version).request, **known)
         answer = no_error(await request(connection, wanted))
         return Beat(answer.is_caught_up, answer.is_fenced, answer.should_shut_down)

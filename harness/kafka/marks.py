@@ -1,13 +1,15 @@
 """Marks in the metadata: a node whose own image shows one has all that was committed before it.
 
 A mark is the setting of a client metrics resource (KIP-714) that matches no client, and so changes
-nothing.
+nothing. Where a release has none of these, it is the limit to which brokers throttle the replicas
+that are listed for it, and none are (KIP-73); only brokers show that.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
@@ -22,15 +24,34 @@ from harness.contracts.clients import Outcome
 from harness.kafka.route import Cluster, Route, request, the_row
 from node.wire.network import Caller
 
-CLIENT_METRICS: Final = 16  # type of a resource
 NAME: Final = "krucible"
-SETTING: Final = "interval.ms"
 FIRST: Final = 100  # the least that Kafka takes
 SET, DELETE = 0, 1  # config operations
 POLL_S: Final = 0.05
 
 
-async def show_all(cluster: Cluster, nodes: Iterable[str], number: int, by_s: float) -> bool:
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A setting that may serve as a mark: of which resource it is, and its name."""
+
+    resource_type: int
+    resource_name: str
+    setting: str
+    is_ours: bool = True  # the resource: then its name has the cluster's prefix
+
+
+OF_METRICS: Final = Kind(16, NAME, "interval.ms")
+OF_BROKERS: Final = Kind(4, "", "follower.replication.throttled.rate", is_ours=False)
+
+
+async def show_all(
+    cluster: Cluster,
+    nodes: Iterable[str],
+    number: int,
+    by_s: float,
+    *,
+    kind: Kind = OF_METRICS,
+) -> bool:
     """Write mark ``number``, other than all before, and wait until all nodes show it.
 
     Args:
@@ -38,34 +59,35 @@ async def show_all(cluster: Cluster, nodes: Iterable[str], number: int, by_s: fl
         nodes: Those that are to show it.
         number: Of the mark, from 0 on.
         by_s: Until when, by the event loop's clock.
+        kind: The setting that is the mark.
 
     Returns:
         Whether all do by then.
     """
     names = tuple(nodes)
     value = str(FIRST + number)
-    if not await _written(cluster, names, value, by_s):
+    if not await _written(cluster, names, kind, value, by_s):
         return False
-    return all(await asyncio.gather(*(_shown(cluster, name, value, by_s) for name in names)))
+    return all(await asyncio.gather(*(_shown(cluster, name, kind, value, by_s) for name in names)))
 
 
 async def remove(cluster: Cluster, by_s: float) -> bool:
     """Take the mark away, by way of any node; whether that was done by then."""
-    return await _written(cluster, tuple(cluster.addresses), None, by_s)
+    return await _written(cluster, tuple(cluster.addresses), OF_METRICS, None, by_s)
 
 
-def _name(cluster: Cluster) -> str:
-    return cluster.prefix + NAME
+def _name(cluster: Cluster, kind: Kind) -> str:
+    return cluster.prefix + kind.resource_name if kind.is_ours else kind.resource_name
 
 
 async def _written(
-    cluster: Cluster, homes: tuple[str, ...], value: str | None, by_s: float
+    cluster: Cluster, homes: tuple[str, ...], kind: Kind, value: str | None, by_s: float
 ) -> bool:
     """Write by way of each node in turn; it may be written more than once. None: delete it."""
     operation = i8(DELETE if value is None else SET)
-    change = AlterableConfig(name=SETTING, config_operation=operation, value=value)
+    change = AlterableConfig(name=kind.setting, config_operation=operation, value=value)
     resource = AlterConfigsResource(
-        resource_type=i8(CLIENT_METRICS), resource_name=_name(cluster), configs=(change,)
+        resource_type=i8(kind.resource_type), resource_name=_name(cluster, kind), configs=(change,)
     )
     wanted = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
 
@@ -87,11 +109,11 @@ async def _written(
     return False
 
 
-async def _shown(cluster: Cluster, node: str, value: str, by_s: float) -> bool:
+async def _shown(cluster: Cluster, node: str, kind: Kind, value: str, by_s: float) -> bool:
     asked = DescribeConfigsResource(
-        resource_type=i8(CLIENT_METRICS),
-        resource_name=_name(cluster),
-        configuration_keys=(SETTING,),
+        resource_type=i8(kind.resource_type),
+        resource_name=_name(cluster, kind),
+        configuration_keys=(kind.setting,),
     )
     question = DescribeConfigsRequest(
         resources=(asked,), include_synonyms=False, include_documentation=False
@@ -104,7 +126,7 @@ async def _shown(cluster: Cluster, node: str, value: str, by_s: float) -> bool:
                 configs = the_row(answer.results).configs
             except Outcome:
                 configs = ()
-            if any(each.name == SETTING and each.value == value for each in configs):
+            if any(each.name == kind.setting and each.value == value for each in configs):
                 return True
             await asyncio.sleep(POLL_S)
     finally:

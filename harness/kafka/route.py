@@ -21,7 +21,7 @@ from harness.contracts.environment import Address
 from harness.contracts.system import System
 from harness.errors import EnvError
 from harness.kafka import errors as kafka_errors
-from node.core.messages import DescribeQuorumRequest, DescribeQuorumResponse
+from node.core.messages import DescribeQuorumRequest, DescribeQuorumResponse, Error
 from node.core.types import Endpoint
 from node.driver.apis.serving import NOTHING_WRITTEN
 from node.wire import codec
@@ -43,6 +43,7 @@ CONNECT_TIMEOUT_S = 0.5
 OP_TIMEOUT_S = 2.5  # until then an op may find the controller and begin, again where need be
 RETRY_S = 0.05
 CONTROLLERS = 2  # endpoint type in DescribeCluster (KIP-919)
+_WITH_ENDPOINT_TYPE = 1  # the version of DescribeCluster that has one
 
 T = TypeVar("T")
 
@@ -153,10 +154,12 @@ class Route:
             )
             # A relay accepts for a node that is down; only an answer proves that somebody is there.
             await connection.negotiate(timeout_s)
-        except WireError as error:
+        except (WireError, asyncio.CancelledError) as error:
             if connection is not None:
                 connection.close()
-            raise Unreachable("connect-failed") from error
+            if isinstance(error, WireError):
+                raise Unreachable("connect-failed") from error
+            raise
         self._connections[node] = connection
         return connection
 
@@ -173,7 +176,10 @@ class Route:
         if self._controller is None:
             connection = await self.connect(self.home)
             try:
-                leader_id = await _leader_known_to(connection)
+                if _knows_controllers(connection):
+                    leader_id = await _leader_known_to(connection)
+                else:
+                    leader_id = await self._leader_that_says_so()
             except Outcome as outcome:  # a question changes nothing
                 raise Unreachable(f"no-controller: {outcome.error}") from outcome
             name = None if leader_id is None else self.cluster.names.get(leader_id)
@@ -181,6 +187,47 @@ class Route:
                 raise Unreachable("no-controller")
             self._controller = name
         return self._controller
+
+    async def _leader_that_says_so(self) -> int | None:
+        """Ask the home, and then all others at once: who does not lead tells nothing.
+
+        A controller before 3.7 has no DescribeCluster. A broker asks the active controller.
+        """
+        if (leader_id := await self._leader_seen_by(self.home)) is not None:
+            return leader_id
+        others = [name for name in self.cluster.addresses if name != self.home]
+        asked = [asyncio.ensure_future(self._leader_seen_by(node)) for node in others]
+        try:
+            for answer in asyncio.as_completed(asked):
+                if (leader_id := await answer) is not None:
+                    return leader_id
+        finally:
+            for each in asked:
+                each.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)  # their connections are dropped
+        return None
+
+    async def _leader_seen_by(self, node: str) -> int | None:
+        """Tell who leads by the word of a node; None: it says nothing, or cannot be reached."""
+        try:
+            told = await describe_quorum(await self.connect(node))
+        except Outcome:
+            return None
+        except asyncio.CancelledError:  # its answer may come later, to nobody
+            if (connection := self._connections.pop(node, None)) is not None:
+                connection.close()
+            raise
+        return None if told is None else told.leader_id
+
+
+def _knows_controllers(connection: Caller) -> bool:
+    """Tell whether a node can be asked for the active controller (KIP-919); if not known, yes."""
+    if connection.negotiated is None:
+        return True
+    try:
+        return connection.negotiated.version(ApiKey.DESCRIBE_CLUSTER) >= _WITH_ENDPOINT_TYPE
+    except UnsupportedVersionError:
+        return False
 
 
 async def _leader_known_to(connection: Caller) -> int | None:
@@ -193,12 +240,14 @@ async def _leader_known_to(connection: Caller) -> int | None:
 
 
 async def describe_quorum(connection: Caller) -> DescribeQuorumResponse | None:
-    """Tell what a node says of the quorum; None: it refuses to. Raises Outcome."""
+    """Tell what a leader says of its quorum; None: the node does not lead. Raises Outcome."""
     question = DescribeQuorumRequest()
     version = spoken(connection, ApiKey.DESCRIBE_QUORUM)
     wire = codec.request_to_wire(question, version)
     answer = codec.response_from_wire(await request(connection, wire), question)
-    return answer if isinstance(answer, DescribeQuorumResponse) else None
+    if not isinstance(answer, DescribeQuorumResponse) or answer.error is not Error.NONE:
+        return None
+    return answer
 
 
 def spoken(connection: Caller, api_key: ApiKey) -> int:

@@ -51,7 +51,7 @@ async def say(request: Request, address: Address, network: Network) -> str:
     See ``was_heard``.
     """
     try:
-        _, response = await exchange(request, address, network, timeout_s=TIMEOUT_S)
+        _, response = await exchange(request, address, network, timeout_s=TIMEOUT_S, older=True)
     except UnreachableError as error:
         return f"{UNHEARD} connection: {error}"
     except WireError as error:

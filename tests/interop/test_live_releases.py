@@ -93,11 +93,36 @@ def test_a_mixed_cluster_survives_a_rolling_upgrade_beside_other_faults(
 
 
 @pytest.mark.long
-def test_the_oldest_release_that_runs_live_goes_over_to_the_newest_but_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "workload"),
+    [
+        ("3.3.2", "topics"),
+        ("3.4.1", "list-append"),
+        ("3.5.2", "isr"),
+        ("3.6.2", "brokers"),
+        ("3.8.1", "register"),
+    ],
+)
+def test_an_old_release_is_judged_from_inside(version: str, workload: str, tmp_path: Path) -> None:
+    """Each hook of its agent takes hold, and clients find its controllers and see its brokers."""
+    options = f"--system kafka --kafka-version {version} --workload {workload} --observers 1"
+    faults = ("--seed", 8, "--time-limit", 30, "--nemesis", "kill,pause,partition-isolate-leader")
+    done = krucible("run", *options.split(), *faults, "--store", tmp_path)
+    assert done.code == 0, done.out + done.err
+    results = json.loads((tmp_path / "latest" / "results.json").read_bytes())
+    consensus = next(each for each in results["results"] if each["checker"] == "consensus")
+    assert "undecided" not in str(consensus["stats"])
+    assert consensus["checked"]["S14"]
+    assert consensus["checked"]["S20"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("old", "new"), [("3.3.2", "3.9.2"), ("3.7.2", "4.3.1")])
+def test_an_old_release_goes_over_to_a_newer_one(old: str, new: str, tmp_path: Path) -> None:
     """Its agent has hooks of its own, and its controllers no advertised listeners."""
-    options = "--system kafka --kafka-version 3.7.2 --workload producer-ids --observers 0 --seed 3"
-    faults = "rolling-upgrade,finalize,kill"
-    told = ("--set", f"{UPGRADE}=4.3.1", "--nemesis", faults, "--store", tmp_path)
+    options = f"--system kafka --kafka-version {old} --workload producer-ids --observers 0 --seed 3"
+    faults = "rolling-upgrade,kill" if old == "3.3.2" else "rolling-upgrade,finalize,kill"
+    told = ("--set", f"{UPGRADE}={new}", "--nemesis", faults, "--store", tmp_path)
     done = krucible("run", *options.split(), "--time-limit", "60", "--pace", "long", *told)
     assert done.code == 0, done.out + done.err
     results = json.loads((tmp_path / "latest" / "results.json").read_bytes())

@@ -7,15 +7,14 @@ import sys
 from harness.errors import UsageError
 from harness.systems.kafka.agent import agent_jar
 from harness.systems.kafka.distribution import KafkaMissingError, fetch_classes, ready
-from harness.systems.kafka.releases import DEFAULT, LIVE_SINCE, Release, known
+from harness.systems.kafka.releases import DEFAULT, Release, known
 
 
 def main(version: str) -> None:
-    """Fetch a release and make its agent, if it can have one; the default one starts quickly."""
+    """Fetch a release and make its agent; the default one starts quickly."""
     release = Release(known(version))
     found = fetch_classes(release)
-    if release.line >= LIVE_SINCE:
-        agent_jar(found)
+    agent_jar(found)
     home = (ready(found) if version == DEFAULT else found).home
     sys.stdout.write(f"Apache Kafka {version} is in {home}\n")
 

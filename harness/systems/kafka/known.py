@@ -153,9 +153,14 @@ CLAIMS_RESIGNED: Final = Known(
 LEADS_ON: Final = Known(
     "L4", ", though no majority of the ", "docs/kafka.md, a cut-off leader before 3.7 leads on"
 )
-# Before 3.6 a leader is told that it leads before the first record of its epoch is committed.
-CLAIMS_EARLY: Final = Known(
-    "S21", ", but none of its own", "docs/kafka.md, a leader before 3.6 is told early"
+# Before 3.6 a leader is told that it leads before the first record of its epoch is committed, or
+# even written; then its controller may write something before that.
+CLAIMS_EARLY: Final = _told(
+    "docs/kafka.md, a leader before 3.6 is told early",
+    ("S21", ", but none of its own"),
+    ("S12", " and no LeaderChange: "),
+    ("S12", " does not begin the epoch, which is at offset "),
+    ("S12", " began its reign with a batch of epoch "),
 )
 OF_NOBODY: Final = Known(
     "C17",
@@ -463,7 +468,7 @@ BEFORE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (FORGETS_TOPICS_SINCE, (GHOST,)),
     (LEADS_WHEN_ELECTED_SINCE, (CLAIMS_RESIGNED, OBSERVER_SPINS)),
     (COUNTS_FETCHERS_SINCE, (LEADS_ON,)),
-    (CLAIMS_CAUGHT_UP_SINCE, (CLAIMS_EARLY,)),
+    (CLAIMS_CAUGHT_UP_SINCE, CLAIMS_EARLY),
     (FSYNCS_SNAPSHOTS_SINCE, NAMED_TOO_EARLY),
     (KEEPS_ELIGIBLE_SINCE, (FORGETS_ELIGIBLE,)),
     (KEEPS_EPOCHS_SINCE, RENUMBERS),

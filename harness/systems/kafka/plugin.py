@@ -45,8 +45,10 @@ from harness.systems.kafka.mixed import (
 )
 from harness.systems.kafka.releases import (
     ADVERTISES_SINCE,
+    DESCRIBES_CONFIGS_SINCE,
     DESCRIBES_SINCE,
     DYNAMIC_SINCE,
+    HAS_METRICS_SINCE,
     JOIN,
     RAISES_KRAFT_VERSION_SINCE,
     UPGRADE,
@@ -122,6 +124,10 @@ SMALL: Final[Mapping[str, str]] = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
 }
+# Those that read no settings from controllers, which tell none before 3.7 (KIP-919).
+OF_OLDEST: Final = frozenset(
+    {"brokers", "isr", "list-append", "observers", "producer-ids", "topics"}
+)
 # Workloads that make topics: where no broker is there to take them, the harness plays one.
 OF_TOPICS: Final = OF_VIEWS | OF_RAFT_ALONE
 HEARTBEAT_SETTING: Final = "broker.heartbeat.interval.ms"
@@ -197,6 +203,9 @@ def _processes(settings: Mapping[str, str]) -> SystemTraits:
         fit = replace(fit, envs=frozenset({"docker"}))
     if any(release.line < DYNAMIC_SINCE for release in all_releases(settings)):
         fit = replace(fit, workloads=(fit.workloads or frozenset()) - OF_DYNAMIC_QUORUMS)
+    oldest = min(release.line for release in all_releases(settings))
+    if oldest < DESCRIBES_CONFIGS_SINCE:
+        fit = replace(fit, workloads=OF_OLDEST)
     if agent.is_on(settings):
         return replace(fit, known=known_of(all_releases(settings)))
     return replace(fit, leaves=fit.leaves - {"events"}, checkers=("logs",))
@@ -260,6 +269,7 @@ class Kafka(KraftNodes):
         self._builds: dict[str, Build] = {}  # by release; none of simulated nodes
         oldest = min(release.line for release in all_releases(spec.settings))
         self._negotiates = oldest < DESCRIBES_SINCE
+        self._marks_metrics = oldest >= HAS_METRICS_SINCE
         self._installed: dict[str, str] = {}  # releases that nodes went over to
         if not isinstance(environment, Sim):
             self.connect_timeout_s = OF_JVMS_S
@@ -421,9 +431,14 @@ class Kafka(KraftNodes):
         return await self._show_mark(by_s)
 
     async def _show_mark(self, by_s: float) -> bool:
-        """Wait until each node shows all that is committed now."""
+        """Wait until each node shows all that is committed now; controllers before 3.7 cannot."""
         self._marks += 1
-        return await marks.show_all(self.cluster(), self.nodes, self._marks, by_s)
+        if self._marks_metrics:
+            return await marks.show_all(self.cluster(), self.nodes, self._marks, by_s)
+        if not self.observers:
+            return True
+        kind = marks.OF_BROKERS
+        return await marks.show_all(self.cluster(), self.observers, self._marks, by_s, kind=kind)
 
     @property
     def _first_voters(self) -> tuple[str, ...]:

@@ -18,15 +18,17 @@ from harness.systems.nodes.processes import DYNAMIC, QUORUM_SETTING
 
 DEFAULT: Final = "4.1.2"
 KNOWN: Final = (
-    *("3.3.2", "3.7.2", "3.9.1", "3.9.2"),
+    *("3.3.2", "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.1", "3.9.2"),
     *("4.0.1", "4.0.2", "4.1.2", "4.2.0", "4.2.1", "4.3.1", "4.4.0"),
 )
-# The forms in which a release runs, each from one line on: all that are known run as raft clients
-# alone, in the simulator.
+# All that are known run as processes, and as raft clients alone in the simulator.
+OLDEST: Final = (3, 3)
 WHOLE_SINCE: Final = (3, 7)  # whole controllers in the simulator
-LIVE_SINCE: Final = (3, 7)  # processes of ours, with the agent
 FSYNCS_SNAPSHOTS_SINCE: Final = (3, 5)  # before they get their names (3.5.2: KAFKA-15312)
 CLAIMS_CAUGHT_UP_SINCE: Final = (3, 6)  # with a record of its own epoch (KAFKA-15345)
+TELLS_EPOCHS_SINCE: Final = (3, 5)  # of brokers that are to be in an ISR (KIP-903)
+DESCRIBES_CONFIGS_SINCE: Final = (3, 7)  # also controllers, beside all that KIP-919 brought
+HAS_METRICS_SINCE: Final = (3, 7)  # of clients, as resources (KIP-714)
 COUNTS_FETCHERS_SINCE: Final = (3, 7)  # a leader, to resign without them (KAFKA-15489)
 ADVERTISES_SINCE: Final = (3, 9)  # the addresses of controllers, beside the static voters
 DYNAMIC_SINCE: Final = (3, 9)  # voters in the log (KIP-853)
@@ -133,6 +135,11 @@ def build_in(home: Path) -> Release:
     for name in _FOLDERS:
         for jar in sorted((home / name).glob("kafka-raft-*.jar")):
             if (found := _JAR.fullmatch(jar.name)) is not None:
+                if line_of(found[1]) < OLDEST:
+                    oldest = ".".join(map(str, OLDEST))
+                    raise UsageError(
+                        f"--kafka-home {home}: it has Kafka {found[1]}; want {oldest} or newer"
+                    )
                 return Release(found[1], (home / name).absolute())
     raise UsageError(f"--kafka-home {home}: want a folder with Kafka's jars in lib or libs")
 

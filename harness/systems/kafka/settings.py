@@ -15,7 +15,6 @@ from harness.systems.kafka.releases import (
     DYNAMIC_SINCE,
     JOIN,
     JOINS_SINCE,
-    LIVE_SINCE,
     all_releases,
     check_joining,
     is_of_releases,
@@ -115,11 +114,6 @@ def check_processes(settings: Mapping[str, str]) -> None:
     if folders.LOG in settings:
         raise UsageError(f"--set {folders.LOG}: only `krucible sim` takes it; leave it out")
     for release in all_releases(settings):
-        if release.line < LIVE_SINCE:
-            raise UsageError(
-                f"--kafka-version {release}: only for `krucible sim`; processes need "
-                f"{'.'.join(map(str, LIVE_SINCE))} or newer"
-            )
         release.check_server()
     if IMAGE in settings and len(all_releases(settings)) > 1:
         raise UsageError(f"--set {IMAGE}: an image has one release, and the run has several")

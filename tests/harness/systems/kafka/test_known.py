@@ -136,7 +136,12 @@ def test_another_epoch_for_the_same_incarnation_is_known_before_3_9(
 
 @pytest.mark.parametrize(
     ("version", "of_release"),
-    [("3.3.2", {"S21", "L4"}), ("3.7.2", set()), ("4.3.1", set())],
+    [
+        ("3.3.2", {"S21", "S12", "L4"}),
+        ("3.6.2", {"L4"}),
+        ("3.7.2", set()),
+        ("4.3.1", set()),
+    ],
 )
 def test_the_first_releases_begin_to_lead_early_and_lead_on(
     version: str, of_release: set[str]
@@ -145,6 +150,16 @@ def test_the_first_releases_begin_to_lead_early_and_lead_on(
     told = [
         Anomaly("S21", f"{began} 7{NONE_OF_ITS_OWN} (n2 seq 13)"),
         Anomaly("L4", "n2 still leads epoch 1 (n2 seq 99), though no majority of the voters ()"),
+        Anomaly(
+            "S12",
+            "the record at offset 0 in the log of n1 is FeatureLevelRecord and no LeaderChange: n2",
+        ),
+        Anomaly(
+            "S12",
+            "the record at offset 1 in the log of n1 does not begin the epoch, which is at"
+            " offset 0: n3 was elected for epoch 1 (n3 seq 12)",
+        ),
+        Anomaly("S12", "n3 began its reign with a batch of epoch 1 at offset 0 that is no control"),
     ]
     behind = Anomaly("S21", f"{began} 5 (n2 seq 13)")
     at_rest = Anomaly("L4", "n2 still leads epoch 1 after 5 s of peace, in which another leads")

@@ -20,6 +20,7 @@ from harness.systems.kafka.releases import (
     UPGRADE,
     VERSION,
     Release,
+    build_in,
     release_of,
     releases_of,
 )
@@ -131,12 +132,32 @@ def test_how_many_bootstrap_servers_there_are_is_a_number_of_a_dynamic_quorum() 
         check_settings({servers: "1"})
 
 
-def test_processes_are_of_releases_that_the_agent_knows() -> None:
-    check_processes({VERSION: "3.7.2"})
-    check_processes({VERSION: "4.3.1", f"{VERSION}.n2": "3.9.2", UPGRADE: "4.0.2,4.1.2"})
-    for setting in (VERSION, f"{VERSION}.n3", UPGRADE):
-        with pytest.raises(UsageError, match=r"3\.3\.2: only for `krucible sim`"):
-            check_processes({setting: "3.3.2"})
+@pytest.mark.parametrize(
+    ("version", "fits", "not_"),
+    [
+        ("3.3.2", "topics", "isr"),  # an ISR is told without the epochs of its members
+        ("3.6.2", "isr", "register"),  # a controller answers no DescribeConfigs
+        ("3.8.1", "register", "membership"),  # voters are settings
+    ],
+)
+def test_processes_of_old_releases_serve_what_their_controllers_can(
+    version: str, fits: str, not_: str
+) -> None:
+    check_processes({VERSION: version})
+    check_processes({VERSION: "4.3.1", f"{VERSION}.n2": version, UPGRADE: "4.0.2,4.1.2"})
+    for settings in ({VERSION: version}, {f"{VERSION}.n2": version}, {UPGRADE: version}):
+        of = RunSpec(system="kafka", workload=fits, seed=1, settings=settings)
+        offered = systems.traits("kafka").of(of).workloads
+        assert offered is not None
+        assert fits in offered
+        assert not_ not in offered
+
+
+def test_a_build_that_is_too_old_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "libs").mkdir()
+    (tmp_path / "libs" / "kafka-raft-3.2.3.jar").touch()
+    with pytest.raises(UsageError, match=r"it has Kafka 3\.2\.3; want 3\.3 or newer"):
+        build_in(tmp_path)
 
 
 def test_processes_of_a_build_of_ones_own_need_its_server(tmp_path: Path) -> None:

@@ -151,8 +151,8 @@ final class Advices {
 
     static final class Claim {
         @Advice.OnMethodEnter
-        static void enter(@Advice.Argument(0) int epoch, @Advice.FieldValue("offsetControl") Object offsets) {
-            LiveController.claims(epoch, offsets);
+        static void enter(@Advice.This Object controller, @Advice.Argument(0) int epoch) {
+            LiveController.claims(controller, epoch);
         }
     }
 
@@ -164,11 +164,11 @@ final class Advices {
 
         @Advice.OnMethodExit
         static void exit(
+            @Advice.This Object controller,
             @Advice.Enter int epoch,
-            @Advice.FieldValue("offsetControl") Object offsets,
             @Advice.FieldValue("snapshotRegistry") Object changes
         ) {
-            LiveController.renounces(epoch, offsets, changes);
+            LiveController.renounces(controller, epoch, changes);
         }
     }
 

@@ -128,8 +128,8 @@ public final class Agent implements ClassFileTransformer {
         DynamicType.Builder<?> builder = new ByteBuddy().with(TypeValidation.DISABLED).redefine(type, locator);
         List<Hook> found = new ArrayList<>();
         for (Hook hook : here) {
-            ElementMatcher.Junction<MethodDescription> method = hook.method().equals("<init>")
-                ? ElementMatchers.isConstructor() : ElementMatchers.named(hook.method());
+            ElementMatcher.Junction<MethodDescription> method = hook.method().contains("<init>")
+                ? ElementMatchers.isConstructor() : ElementMatchers.namedOneOf(hook.method().toArray(String[]::new));
             if (hook.arguments() >= 0) {
                 method = method.and(ElementMatchers.takesArguments(hook.arguments()));
             }

@@ -13,7 +13,8 @@ final class Hooks {
     private static final List<Hook> OF_ALL_RELEASES = List.of(
         Hook.of(RAFT + "KafkaRaftClient", "<init>", -1, Advices.Made.class, "start"),
         Hook.of(RAFT + "QuorumState", "initialize", 1, Advices.Begins.class, "start"),
-        Hook.of(RAFT + "QuorumState", "memoryTransitionTo", 1, Advices.Transition.class, "role", "elected", "quorum"),
+        Hook.of(RAFT + "QuorumState", "memoryTransitionTo|transitionTo", 1, Advices.Transition.class, "role", "elected", "quorum"),
+        Hook.of(RAFT + "FileQuorumStateStore|" + RAFT + "FileBasedStateStore", "writeElectionState", -1, Advices.ElectionStateWritten.class, "qs"),
         Hook.of(LOG, "appendAsLeader", 2, Advices.AppendedAsLeader.class, "append"),
         Hook.of(LOG, "appendAsFollower", -1, Advices.AppendedAsFollower.class, "append"),
         Hook.of(LOG, "flush", 1, Advices.Flushed.class, "flush"),
@@ -25,9 +26,8 @@ final class Hooks {
         Hook.of(LOG, "createNewSnapshot", 1, Advices.Makes.class, "snap"),
         Hook.of(LOG, "onSnapshotFrozen", 1, Advices.Frozen.class, "snap"),
         Hook.of(RAFT + "KafkaNetworkChannel|kafka.raft.KafkaNetworkChannel", "send", 1, Advices.Sent.class, "fetch_tx", "votereq"),
-        Hook.of(RAFT + "LeaderState", "timeUntilCheckQuorumExpires", 1, Advices.NoQuorum.class, "quorum"),
         Hook.of(CONTROLLER + "QuorumController$ControllerWriteEvent", "complete", 1, Advices.Acknowledged.class, "ack"),
-        Hook.of(CONTROLLER + "QuorumController", "claim", 2, Advices.Claim.class, "claim"),
+        Hook.of(CONTROLLER + "QuorumController", "claim", -1, Advices.Claim.class, "claim"),
         Hook.of(CONTROLLER + "QuorumController", "renounce", 0, Advices.Renounce.class, "renounce"),
         Hook.of(RAFT + "KafkaRaftClient", "close", 0, Advices.Stopped.class, "stop")
     );

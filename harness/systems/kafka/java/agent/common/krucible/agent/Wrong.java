@@ -4,7 +4,7 @@ import java.util.List;
 
 import net.bytebuddy.asm.Advice;
 
-import org.apache.kafka.deferred.DeferredEvent;
+import org.apache.kafka.controller.LiveController;
 import org.apache.kafka.raft.LiveWrong;
 
 /** What Kafka is made to do wrong, to prove that it is seen. */
@@ -19,7 +19,7 @@ final class Wrong {
                 Hook.of("org.apache.kafka.raft.QuorumState", "canGrantVote", 3, GrantsAll.class),
                 Hook.of("org.apache.kafka.raft.KafkaRaftClient", "handleVoteRequest", 1, AsksAgain.class));
             case "early-acknowledgement" -> List.of(
-                Hook.of("org.apache.kafka.deferred.DeferredEventQueue", "add", 2, Completes.class));
+                Hook.of("org.apache.kafka.deferred.DeferredEventQueue|org.apache.kafka.controller.ControllerPurgatory", "add", 2, Completes.class));
             default -> List.of(); // is done by LiveWrong alone
         };
     }
@@ -40,8 +40,8 @@ final class Wrong {
 
     static final class Completes {
         @Advice.OnMethodExit
-        static void exit(@Advice.Argument(1) DeferredEvent event) {
-            event.complete(null);
+        static void exit(@Advice.Argument(1) Object write) {
+            LiveController.answersEarly(write);
         }
     }
 }

@@ -1,5 +1,6 @@
 package org.apache.kafka.controller;
 
+import org.apache.kafka.deferred.DeferredEvent;
 import org.apache.kafka.raft.LiveHooks;
 import org.apache.kafka.timeline.SnapshotRegistry;
 
@@ -13,21 +14,21 @@ public final class LiveController {
         LiveHooks.tell("ack", node -> node.ack(name, ((ControllerResultAndOffset<?>) result).offset()));
     }
 
-    public static void claims(int epoch, Object offsets) {
-        LiveHooks.tell("claim", node -> node.claim(epoch, committed(offsets)));
+    public static void claims(Object controller, int epoch) {
+        LiveHooks.tell("claim", node -> node.claim(epoch, LiveCommitted.end(controller)));
     }
 
     /** It is active no more; changes that are not committed may still be its own. */
-    public static void renounces(int epoch, Object offsets, Object changes) {
+    public static void renounces(Object controller, int epoch, Object changes) {
         LiveHooks.tell("renounce", node -> {
-            long stable = ((OffsetControlManager) offsets).lastStableOffset();
+            long stable = LiveCommitted.stable(controller);
             long kept = ((SnapshotRegistry) changes).epochsList().stream().filter(offset -> offset > stable).count();
-            node.renounce(epoch, committed(offsets), (int) kept);
+            node.renounce(epoch, LiveCommitted.end(controller), (int) kept);
         });
     }
 
-    /** Where the last batch with data ends, or the snapshot that was loaded since. */
-    private static long committed(Object offsets) {
-        return ((OffsetControlManager) offsets).lastCommittedOffset() + 1;
+    /** A write that waits for its offset is answered before it is committed: a proof that this is seen. */
+    public static void answersEarly(Object write) {
+        ((DeferredEvent) write).complete(null);
     }
 }

@@ -110,6 +110,11 @@ public final class LiveHooks {
         tell("apply", node -> node.applied((Batch<?>) batch));
     }
 
+    /** The controller has applied what lies up to an offset and its epoch; -1: it has nothing any more. */
+    public static void appliedTo(long offset, int epoch) {
+        tell("apply", node -> node.appliedTo(offset, epoch));
+    }
+
     public static void stopped() {
         tell("stop", LiveNode::stopped);
     }

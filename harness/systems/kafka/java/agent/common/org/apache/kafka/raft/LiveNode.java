@@ -91,7 +91,7 @@ public final class LiveNode implements TraceTeller.Node {
         highWatermark = told();
         kept.addAll(stored());
         teller.start(found, flushed);
-        TraceEvents told = event(found.map(TraceClient::epoch).orElse(0), "agent").open("missing", '[');
+        TraceEvents told = event(found.map(TraceElection::epoch).orElse(0), "agent").open("missing", '[');
         for (String each : missing) {
             told.comma().raw("\"" + each + "\"");
         }
@@ -261,8 +261,28 @@ public final class LiveNode implements TraceTeller.Node {
 
     /** The controller has applied a batch, or skipped one without data. */
     void applied(Batch<?> batch) {
-        applied = batch.lastOffset() + 1;
-        event("apply").put("off", applied).put("n", applied - batch.baseOffset()).end();
+        applied(batch.baseOffset(), batch.lastOffset() + 1);
+    }
+
+    /** The controller has applied what lies before and at an offset; it does not say where that begins. */
+    void appliedTo(long last, int epoch) {
+        boolean isSnapshot = applied == 0 && has(new OffsetAndEpoch(last + 1, epoch));
+        if (last < 0 || isSnapshot) {
+            applied = last + 1; // it begins anew, with nothing or with a snapshot
+        } else {
+            applied(applied, last + 1);
+        }
+    }
+
+    private boolean has(OffsetAndEpoch snapshot) {
+        synchronized (kept) {
+            return kept.contains(snapshot);
+        }
+    }
+
+    private void applied(long from, long end) {
+        applied = end;
+        event("apply").put("off", end).put("n", end - from).end();
     }
 
     void stopped() {

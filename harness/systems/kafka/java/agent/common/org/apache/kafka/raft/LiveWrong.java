@@ -63,7 +63,7 @@ public final class LiveWrong {
         if (TraceVotes.isPreVote(part) || TraceVotes.candidate(part) == NOBODY) {
             return;
         }
-        TraceVotes.from(part, NOBODY, Uuid.ONE_UUID);
+        TraceVotes.from(part, NOBODY, new Uuid(0, 1));
         LiveNode.client().handle(LiveRaft.with(asked, again));
     }
 }

@@ -30,7 +30,7 @@ interface SimRaftLog extends ReplicatedLog {
         return appendAsFollower(records, Integer.MAX_VALUE);
     }
 
-    @Override
+    /** Its name before 3.8. */
     default Optional<RawSnapshotWriter> storeSnapshot(OffsetAndEpoch id) {
         return createNewSnapshotUnchecked(id);
     }

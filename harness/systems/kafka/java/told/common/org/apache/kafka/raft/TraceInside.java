@@ -7,12 +7,12 @@ import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 
 /** Reads what classes of Kafka keep to themselves. */
-final class TraceInside {
+public final class TraceInside {
     private TraceInside() {
     }
 
     /** A field of a class, open to be read and written. */
-    static Field field(Class<?> type, String name) {
+    public static Field field(Class<?> type, String name) {
         try {
             Field found = type.getDeclaredField(name);
             found.setAccessible(true);
@@ -35,7 +35,7 @@ final class TraceInside {
         return get(field(of.getClass(), name), of);
     }
 
-    static Object get(Field field, Object of) {
+    public static Object get(Field field, Object of) {
         try {
             return field.get(of);
         } catch (IllegalAccessException e) {

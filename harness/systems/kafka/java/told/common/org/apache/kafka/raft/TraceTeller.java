@@ -55,15 +55,15 @@ final class TraceTeller {
     // ------------------------------------------------------------------ start and roles
 
     void start(Optional<ElectionState> found, long flushed) {
-        int epoch = found.map(TraceClient::epoch).orElse(0);
+        int epoch = found.map(TraceElection::epoch).orElse(0);
         TraceEvents told = node.event(epoch, "start")
             .put("leo", node.endOffset())
             .put("last_ep", node.lastEpoch())
             .put("log_start", node.startOffset())
             .put("flushed", flushed);
         told.open("qs", '{').comma().raw("\"ep\":").raw(found.isPresent() ? "" + epoch : "null");
-        Optional<ReplicaKey> voted = found.flatMap(TraceClient::voted);
-        int leader = found.map(TraceClient::leader).orElse(-1);
+        Optional<ReplicaKey> voted = found.flatMap(TraceElection::voted);
+        int leader = found.map(TraceElection::leader).orElse(-1);
         told.known("leader", leader)
             .known("voted", voted.map(ReplicaKey::id).orElse(-1))
             .directory("voted_dir", voted.flatMap(ReplicaKey::directoryId))
@@ -80,9 +80,9 @@ final class TraceTeller {
     }
 
     void electionState(ElectionState state) {
-        Optional<ReplicaKey> voted = TraceClient.voted(state);
-        node.event(TraceClient.epoch(state), "qs")
-            .known("leader", TraceClient.leader(state))
+        Optional<ReplicaKey> voted = TraceElection.voted(state);
+        node.event(TraceElection.epoch(state), "qs")
+            .known("leader", TraceElection.leader(state))
             .known("voted", voted.map(ReplicaKey::id).orElse(-1))
             .directory("voted_dir", voted.flatMap(ReplicaKey::directoryId))
             .end();
@@ -97,12 +97,12 @@ final class TraceTeller {
     void transition(EpochState state, EpochState from) {
         role = state;
         ElectionState election = state.election();
-        Optional<ReplicaKey> voted = TraceClient.voted(election);
+        Optional<ReplicaKey> voted = TraceElection.voted(election);
         String cause = node.cause();
         TraceEvents told = node.event(state.epoch(), "role")
             .put("from", from == null ? null : TraceClient.role(from))
             .put("to", TraceClient.role(state))
-            .known("leader", TraceClient.leader(election))
+            .known("leader", TraceElection.leader(election))
             .known("voted", voted.map(ReplicaKey::id).orElse(-1))
             .directory("voted_dir", voted.flatMap(ReplicaKey::directoryId))
             .put("why", cause == null ? "by itself" : cause)

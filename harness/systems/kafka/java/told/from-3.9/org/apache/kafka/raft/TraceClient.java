@@ -58,19 +58,6 @@ final class TraceClient {
         return state.name().toLowerCase();
     }
 
-    static int epoch(ElectionState state) {
-        return state.epoch();
-    }
-
-    /** The leader's id; -1: there is none. */
-    static int leader(ElectionState state) {
-        return state.leaderIdOrSentinel();
-    }
-
-    static Optional<ReplicaKey> voted(ElectionState state) {
-        return state.optionalVotedKey();
-    }
-
     static Optional<Uuid> directory(FetchRequestData.FetchPartition asked) {
         return TraceRaft.directory(asked.replicaDirectoryId());
     }

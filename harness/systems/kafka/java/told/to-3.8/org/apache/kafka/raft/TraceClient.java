@@ -6,7 +6,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
-import java.util.Set;
 
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.message.FetchRequestData;
@@ -20,9 +19,8 @@ final class TraceClient {
     private TraceClient() {
     }
 
-    @SuppressWarnings("unchecked")
     static VoterSet lastVoters(KafkaRaftClient<?> client) {
-        return VoterSet.of((Set<Integer>) TraceInside.get(client.quorum(), "voters"));
+        return VoterSet.of(TraceElection.voters(client));
     }
 
     static OptionalLong lastVotersOffset(KafkaRaftClient<?> client) {
@@ -47,19 +45,6 @@ final class TraceClient {
     static String role(EpochState state) {
         String name = state.name().toLowerCase();
         return name.equals("voted") ? "unattached" : name;
-    }
-
-    static int epoch(ElectionState state) {
-        return state.epoch;
-    }
-
-    /** The leader's id; -1: there is none. */
-    static int leader(ElectionState state) {
-        return state.leaderIdOpt.orElse(-1);
-    }
-
-    static Optional<ReplicaKey> voted(ElectionState state) {
-        return state.votedIdOpt.isPresent() ? Optional.of(ReplicaKey.of(state.votedIdOpt.getAsInt())) : Optional.empty();
     }
 
     static Optional<Uuid> directory(FetchRequestData.FetchPartition asked) {

@@ -1,0 +1,45 @@
+package org.apache.kafka.raft;
+
+import java.nio.file.Path;
+import java.util.Optional;
+import java.util.OptionalInt;
+
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.protocol.ApiMessage;
+
+/** What a live raft client has and is asked, which has other forms in other releases. */
+final class LiveRaft {
+    /** The method of a log that begins a snapshot wherever it may end. */
+    static final String ANY_SNAPSHOT = "createNewSnapshotUnchecked";
+
+    private LiveRaft() {
+    }
+
+    /** The id of the directory that holds its metadata log. */
+    static Uuid directory(KafkaRaftClient<?> client, Path log) {
+        return (Uuid) TraceInside.get(TraceInside.field(KafkaRaftClient.class, "nodeDirectoryId"), client);
+    }
+
+    static long checkQuorumMs(KafkaRaftClient<?> client) {
+        QuorumConfig config = (QuorumConfig) TraceInside.get(TraceInside.field(KafkaRaftClient.class, "quorumConfig"), client);
+        return TraceQuorum.timeoutMs(config.fetchTimeoutMs());
+    }
+
+    static long offset(LogOffsetMetadata place) {
+        return place.offset;
+    }
+
+    static Optional<ElectionState> stored(QuorumStateStore store) {
+        return store.readElectionState();
+    }
+
+    /** The node that a request goes to; empty: not known yet. */
+    static OptionalInt destination(RaftRequest.Outbound asked) {
+        return asked.destination() == null ? OptionalInt.empty() : OptionalInt.of(asked.destination().id());
+    }
+
+    /** The same request with other contents. */
+    static RaftRequest.Inbound with(RaftRequest.Inbound asked, ApiMessage data) {
+        return new RaftRequest.Inbound(asked.correlationId(), data, asked.createdTimeMs());
+    }
+}
