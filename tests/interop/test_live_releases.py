@@ -117,6 +117,35 @@ def test_an_old_release_is_judged_from_inside(version: str, workload: str, tmp_p
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(("version", "readmits"), [("3.4.1", True), ("3.5.2", False)])
+def test_a_replica_that_restarted_is_readmitted_before_3_5(
+    version: str, readmits: bool, tmp_path: Path
+) -> None:
+    """KAFKA-14617 (KIP-903): with the same seed, thus ops and restarts, in both releases."""
+    options = f"--system kafka --kafka-version {version} --workload isr --observers 1 --seed 8"
+    brief = ("--time-limit", 40, "--nemesis", "none", "--store", tmp_path)
+    done = krucible("run", *options.split(), *brief)
+    assert done.code == (1 if readmits else 0), done.out + done.err
+    results = json.loads((tmp_path / "latest" / "results.json").read_bytes())
+    isr = next(each for each in results["results"] if each["checker"] == "isr")
+    assert {each["invariant"] for each in isr["anomalies"]} == ({"C5"} if readmits else set())
+    assert isr["stats"]["changed"] > 20
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("version", "lives_on"), [("3.4.0", True), ("3.4.1", False)])
+def test_a_process_lives_on_without_its_raft_client_in_3_4_0(
+    version: str, lives_on: bool, tmp_path: Path
+) -> None:
+    """KAFKA-14644: after an I/O error nothing ends it, so that nobody starts it again."""
+    options = f"--system kafka --kafka-version {version} --workload producer-ids --observers 0"
+    faults = ("--nemesis", "disk-io-error", "--pace", "long", "--time-limit", 40)
+    done = krucible("run", *options.split(), "--seed", 11, *faults, "--store", tmp_path)
+    assert done.code == (1 if lives_on else 0), done.out + done.err
+    assert ("L2 progress" in done.out) is lives_on
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(("old", "new"), [("3.3.2", "3.9.2"), ("3.7.2", "4.3.1")])
 def test_an_old_release_goes_over_to_a_newer_one(old: str, new: str, tmp_path: Path) -> None:
     """Its agent has hooks of its own, and its controllers no advertised listeners."""

@@ -18,7 +18,7 @@ from harness.systems.nodes.processes import DYNAMIC, QUORUM_SETTING
 
 DEFAULT: Final = "4.1.2"
 KNOWN: Final = (
-    *("3.3.2", "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.1", "3.9.2"),
+    *("3.3.2", "3.4.0", "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.1", "3.9.2"),
     *("4.0.1", "4.0.2", "4.1.2", "4.2.0", "4.2.1", "4.3.1", "4.4.0"),
 )
 # All that are known run as processes, and as raft clients alone in the simulator.

@@ -8,6 +8,7 @@ BUG = ReleasedBug(
     affected="3.4.1",
     fixed="3.5.2",
     breaks=("C5",),
-    cannot="whole controllers before 3.7 do not run in the simulator; above them it takes the "
-    "workload `isr` with a broker that restarts though nobody let it go",
+    cannot="whole controllers before 3.7 do not run in the simulator; processes show it: "
+    "`krucible run --system kafka --kafka-version 3.4.1 --workload isr --observers 1 --seed 8 "
+    "--nemesis none --time-limit 40` is invalid by C5, and with 3.5.2 valid",
 )
