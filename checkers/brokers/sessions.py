@@ -1,4 +1,7 @@
-"""C12 from outside: when played brokers were heard of, against when the log has them fenced."""
+"""C12 and C1 from outside: when played brokers were heard of, and when others took their place.
+
+By the log they were fenced (C12), or another incarnation of them was let in (C1).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from harness.contracts.checker import RunData
 from harness.contracts.evidence import LogBatch
 from harness.verdict import Anomaly
 
-C12 = "C12"
+C1, C12 = "C1", "C12"
 NOT_CONTROLLER = "not-controller"
 MS = 1_000_000
 FENCE, UNFENCE = 1, -1
@@ -29,6 +32,7 @@ class Service:
     begin_ns: int
     end_ns: int | None  # None: to the end of the run
     offset: int | None = None  # of the record that fenced it; None when it was replaced
+    heir: int | None = None  # the epoch of the incarnation that replaced it; None when none did
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,10 @@ class Reign:
 
     begin_ns: int
     end_ns: int
+
+    def overlaps(self, begin_ns: int, end_ns: int) -> bool:
+        """Tell whether it has a moment in common with a span."""
+        return self.begin_ns <= end_ns and begin_ns <= self.end_ns
 
 
 class Sessions:
@@ -56,15 +64,17 @@ class Sessions:
         self._unsure, self._spoken = _unanswered(run)
         self.services = list(_services(run, log))
         self._reigns = list(_reigns(run))
+        self._claims = list(_claims(run))
 
     def judge(self) -> Iterator[Anomaly]:
-        """Services that ended early, and those that should have ended."""
+        """Services that ended early, those that should have ended, and who followed too soon."""
         for service in self.services:
             heard = self._heard.get(service.who)
             if heard and service.who not in self._unsure:
                 self.checked += 1
                 yield from self._early(service, heard)
                 yield from self._late(service, heard)
+                yield from self._followed(service, heard)
 
     def _early(self, service: Service, heard: Sequence[Word]) -> Iterator[Anomaly]:
         """Fenced in less than a session from when it sent what was answered before."""
@@ -81,6 +91,29 @@ class Sessions:
             yield last.anomaly(
                 C12,
                 f"was fenced (offset {service.offset}) only"
+                f" {(end_ns - last.invoked_ns) / 1e9:.3f} s after it sent this heartbeat; its"
+                f" session is {self._session_ns / 1e9:g} s",
+            )
+
+    def _followed(self, service: Service, heard: Sequence[Word]) -> Iterator[Anomaly]:
+        """Let in less than a session after the incarnation before was heard.
+
+        By the same controller: another one may have heard nothing. That was heard later than it
+        was sent, and the next one was let in before this was committed.
+        """
+        end_ns = service.end_ns
+        before = [] if end_ns is None else [w for w in heard if w.done_ns < end_ns]
+        if service.heir is None or end_ns is None or not before:
+            return
+        last = max(before, key=lambda w: w.invoked_ns)
+        wanted = any(w.f in WANTS or w.shut_down for w in before)
+        active = [each for each in self._claims if each.overlaps(last.invoked_ns, end_ns)]
+        if last.fenced or wanted or len(active) != 1 or active[0].begin_ns > last.invoked_ns:
+            return
+        if end_ns - last.invoked_ns < self._session_ns:
+            yield last.anomaly(
+                C1,
+                f"was followed by an incarnation with epoch {service.heir} only"
                 f" {(end_ns - last.invoked_ns) / 1e9:.3f} s after it sent this heartbeat; its"
                 f" session is {self._session_ns / 1e9:g} s",
             )
@@ -133,6 +166,7 @@ def _services(run: RunData, log: Sequence[LogBatch]) -> Iterator[Service]:
     commits = (event for event in told if event.get("t") == "hwm")
     times = CommitTimes(commits, clock_of(run))
     begun: dict[Incarnation, int] = {}
+    named: dict[Incarnation, object] = {}  # the ids of processes
     for batch in log:
         for place, record in enumerate(() if batch.control else batch.records):
             offset = batch.base + place
@@ -143,8 +177,11 @@ def _services(run: RunData, log: Sequence[LogBatch]) -> Iterator[Service]:
                 continue
             match record.get("type"):
                 case "RegisterBrokerRecord":
+                    named[broker, epoch] = fields.get("incarnation_id")
                     for old in [who for who in begun if who[0] == broker and who[1] != epoch]:
-                        yield Service(old, begun.pop(old), at_ns)
+                        known = named.get(old, named[broker, epoch])  # else: not to be told
+                        heir = epoch if known != named[broker, epoch] else None
+                        yield Service(old, begun.pop(old), at_ns, heir=heir)
                     if fields.get("fenced") is False:  # as the same incarnation of before 3.9
                         begun.setdefault((broker, epoch), at_ns)
                 case "BrokerRegistrationChangeRecord":
@@ -153,6 +190,9 @@ def _services(run: RunData, log: Sequence[LogBatch]) -> Iterator[Service]:
                         begun.setdefault(who, at_ns)
                     elif fields.get("fenced") == FENCE and who in begun:
                         yield Service(who, begun.pop(who), at_ns, offset)
+                case "UnregisterBrokerRecord":
+                    if (broker, epoch) in begun:
+                        yield Service((broker, epoch), begun.pop((broker, epoch)), at_ns)
                 case _:
                     pass
     for who, since_ns in begun.items():
@@ -183,3 +223,18 @@ def _reigns(run: RunData) -> Iterator[Reign]:
                     last = event["rx_ns"]
         if begin is not None and last is not None:
             yield Reign(begin, last)
+
+
+def _claims(run: RunData) -> Iterator[Reign]:
+    """Times in which each controller was active, or took itself for it."""
+    for events in run.events.values():
+        begin_ns: int | None = None
+        for event in events:
+            kind = event.get("t")
+            if kind in ("claim", "renounce", "start") and begin_ns is not None:
+                yield Reign(begin_ns, event["rx_ns"])
+                begin_ns = None
+            if kind == "claim":
+                begin_ns = event["rx_ns"]
+        if begin_ns is not None:
+            yield Reign(begin_ns, events[-1]["rx_ns"])
