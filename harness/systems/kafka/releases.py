@@ -26,7 +26,6 @@ OLDEST: Final = (3, 3)
 WHOLE_SINCE: Final = (3, 7)  # whole controllers in the simulator
 FSYNCS_SNAPSHOTS_SINCE: Final = (3, 5)  # before they get their names (3.5.2: KAFKA-15312)
 CLAIMS_CAUGHT_UP_SINCE: Final = (3, 6)  # with a record of its own epoch (KAFKA-15345)
-TELLS_EPOCHS_SINCE: Final = (3, 5)  # of brokers that are to be in an ISR (KIP-903)
 DESCRIBES_CONFIGS_SINCE: Final = (3, 7)  # also controllers, beside all that KIP-919 brought
 HAS_METRICS_SINCE: Final = (3, 7)  # of clients, as resources (KIP-714)
 COUNTS_FETCHERS_SINCE: Final = (3, 7)  # a leader, to resign without them (KAFKA-15489)

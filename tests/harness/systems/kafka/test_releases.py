@@ -135,8 +135,8 @@ def test_how_many_bootstrap_servers_there_are_is_a_number_of_a_dynamic_quorum() 
 @pytest.mark.parametrize(
     ("version", "fits", "not_"),
     [
-        ("3.3.2", "topics", "isr"),  # an ISR is told without the epochs of its members
-        ("3.6.2", "isr", "register"),  # a controller answers no DescribeConfigs
+        ("3.3.2", "isr", "register"),  # a controller answers no DescribeConfigs
+        ("3.6.2", "topics", "reassign"),
         ("3.8.1", "register", "membership"),  # voters are settings
     ],
 )
