@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -128,13 +128,20 @@ def test_kafkas_tools_find_the_brokers_features_and_topics_that_our_log_has(
         assert features[name].startswith(supported)
     for name in registered.keys() & image.features.keys():
         assert f"FinalizedVersionLevel: {image.features[name]}\t" in features[name]
-    described = tools.run(TOPICS, *through_broker, "--describe", "--topic", topic)
-    for index, state in image.topics[topic].partitions.items():
-        replicas, isr = (",".join(map(str, ids)) for ids in (state.replicas, state.isr))
-        assert (
-            f"Partition: {index}\tLeader: {state.leader}\tReplicas: {replicas}\tIsr: {isr}\t"
-            in described
+
+    def is_described() -> bool:  # an ISR may shrink while a tool begins, where the host is busy
+        told = tools.run(TOPICS, *through_broker, "--describe", "--topic", topic)
+        return all(
+            f"Partition: {index}\tLeader: {state.leader}\tReplicas: {_ids(state.replicas)}\t"
+            f"Isr: {_ids(state.isr)}\t" in told
+            for index, state in cluster.image().topics[topic].partitions.items()
         )
+
+    cluster.quorum.wait_for(is_described, "the tool shows the partitions as our log has them")
+
+
+def _ids(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, brokers))
 
 
 def test_topics_are_created_grown_configured_and_deleted(
