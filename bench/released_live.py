@@ -6,7 +6,7 @@ Each try is a seed, from 1 on, and two runs of processes with it: of a release t
 of one that has it fixed, with the same options, so with the same ops and faults. It is caught when
 the first run shows its sign: an anomaly of that invariant, or what is told of such releases by
 name. The other is green when it is valid and does not show it. A run takes half a minute to one and
-a half; all that is here, with five tries, about an hour.
+a half; all that is here, with five tries, about half an hour.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def found(
     fenced: bool = False,
     gone: bool = False,
 ) -> list[str]:
-    """What is found when a broker that was heard at 5 s is followed then."""
+    """Judge a run: a broker is heard at 5 s, and another incarnation registers at `followed_s`."""
     first, second = "one", "one" if same else "two"
     log = (
         record(FIRST, "RegisterBrokerRecord", broker_epoch=FIRST, incarnation_id=first),

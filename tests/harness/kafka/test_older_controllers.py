@@ -25,7 +25,7 @@ def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told(leader: int | None) -> Answer:
-    """What a controller tells of its quorum; None: that it does not lead, as Kafka tells it."""
+    """Answer DescribeQuorum: `leader` leads; with None, refuse as a controller that does not."""
 
     def answer(request: InboundRequest) -> None:
         error = Error.NONE if leader is not None else Error.NOT_LEADER_OR_FOLLOWER
