@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,22 @@ def with_us() -> None:
 class Process:
     """The node's process: a session of its own that dies with this one."""
 
-    def __init__(self, argv: list[str], *, cwd: str, log: str, environ: dict[str, str]) -> None:
-        """Start it; raises OSError."""
+    def __init__(
+        self,
+        argv: list[str],
+        *,
+        cwd: str,
+        log: str,
+        environ: dict[str, str],
+        enter: Callable[[], None] | None = None,
+    ) -> None:
+        """Start it; raises OSError. ``enter`` is called in the child, just before the program."""
+
+        def begin() -> None:
+            with_us()
+            if enter is not None:
+                enter()
+
         with Path(log).open("ab") as output:
             self._popen = subprocess.Popen(
                 argv,
@@ -42,10 +56,11 @@ class Process:
                 cwd=cwd,
                 env=environ,
                 start_new_session=True,
-                preexec_fn=with_us,  # noqa: PLW1509 - one thread at that moment forks
+                preexec_fn=begin,  # noqa: PLW1509 - one thread at that moment forks
             )
         self.pid = self._popen.pid
-        self.end: str | None = None
+        self.end: str | None = None  # how it ended
+        self.code: int | None = None  # with which exit code, or minus a signal
 
     def state(self) -> dict[str, Any]:
         """Tell what the kernel says: pid, state letter or ``gone``, detail."""
@@ -75,7 +90,7 @@ class Process:
             return
         with contextlib.suppress(OSError):
             os.killpg(self.pid, signal.SIGKILL)
-        code = self._popen.wait()
+        self.code = code = self._popen.wait()
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         self.end = f"pid {self.pid} ended: {how}"
 

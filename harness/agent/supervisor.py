@@ -24,8 +24,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.agent import java, orders
+from harness.agent import java, mounts, orders
 from harness.agent.clocks import find_faketime, note_clock, remove_clocks
+from harness.agent.disk import Disk, kill_off
 from harness.agent.files import MARK_FILE, Parts, Tail, add, pack, remove_folder
 from harness.agent.firewall import Refused, filter_problem, queue_problem, remove_chain
 from harness.agent.netem import lacking, remove
@@ -34,7 +35,7 @@ from harness.agent.session import SILENCE_S, Session
 from harness.agent.steps import take_all
 
 # Commands that take their time, and nobody else should wait for.
-_SLOW = ("probe", "hands", "java", "lacking", "ask_jvm")
+_SLOW = ("probe", "hands", "java", "lacking", "ask_jvm", "mounted")
 
 
 def clean(folder: str, chain: str, mark: str, qdisc: int) -> dict[str, Any]:
@@ -57,6 +58,10 @@ class Supervisor:
         self._archive = archive
         self._session = Session(self, slow=_SLOW, prepare=self._prepare, tick=self._tell)
         self._process: Process | None = None
+        self._disk: Disk | None = None  # of that process
+        self._next_disk: Disk | None = None  # of the next one
+        self._power_lost = 0  # the exit code of a disk that lost the power
+        self._broken: list[str] = []  # why disks ended that should not have
         self._hands: Hands | None = None
         self._shaper: subprocess.Popen[bytes] | None = None
         self._told: tuple[Any, Any] | None = None
@@ -81,11 +86,25 @@ class Supervisor:
             if data := tail.read():
                 self._send_file(name, data)
         if self._process is not None:
-            now = self._process.state()
+            now = self._look(self._process)
             seen = (now["pid"], now["state"] if now["state"] in ("T", "gone") else "runs")
             if seen != self._told:
                 self._told = seen
                 self._session.say({"state": now})
+
+    def _look(self, process: Process) -> dict[str, Any]:
+        """Tell the state of the node, which ends with its disk, as its disk ends with it."""
+        now, disk = process.state(), self._disk
+        if disk is None:
+            return now
+        if now["pid"] is not None and disk.has_ended:
+            process.signal(signal.SIGKILL)
+            now = process.state()
+        if now["pid"] is None:  # what it wrote through memory is written
+            self._disk = None
+            if (why := disk.end(self._power_lost)) is not None:
+                self._broken.append(why)
+        return now
 
     def _send_file(self, name: str, data: bytes) -> None:
         self._session.say({"file": name, "data": base64.b64encode(data).decode()})
@@ -134,6 +153,7 @@ class Supervisor:
             "queue": problem or queue_problem(begun["chain"]),
             "netem": lacking(),
             "faketime": find_faketime(),
+            "mounts": mounts.cannot_mount(),
         }
 
     def do_probe(self, **asked: Any) -> dict[str, Any]:
@@ -149,7 +169,7 @@ class Supervisor:
         """Tell what the kernel says of the node."""
         if self._process is None:
             raise Refused("it never started")
-        return self._process.state()
+        return self._look(self._process)
 
     def do_beat(self) -> None:
         """Do nothing: the call alone shows that both sides are there."""
@@ -184,11 +204,31 @@ class Supervisor:
         library = Path(find_faketime() or "").read_bytes()
         return {"library": base64.b64encode(library).decode()}
 
+    def do_mount(
+        self, argv: list[str], source: str, folders: list[str], log: str, power_lost: int
+    ) -> None:
+        """Start the server of a file system for the node's next process; see ``Disk``.
+
+        ``folders`` are made before, ``power_lost`` is its exit code when it has lost the power.
+        """
+        if self._next_disk is not None:
+            self._next_disk.end(power_lost)
+        for each in folders:
+            Path(each).mkdir(parents=True, exist_ok=True)
+        self._power_lost = power_lost
+        node = str(Path(self._begun["folder"]) / "node")
+        self._next_disk = Disk(argv, source=source, cwd=node, log=log, environ=self._environ())
+
+    def do_mounted(self) -> None:
+        """Wait until it is mounted; in a thread."""
+        assert self._next_disk is not None, "to be mounted"  # noqa: S101
+        self._next_disk.wait()
+
     def do_start(
         self, argv: list[str], environ: dict[str, str], follow: list[str]
     ) -> dict[str, Any]:
         """Start the node's process in its folder; ``follow``: its files to send as they grow."""
-        if self._process is not None and self._process.state()["state"] != "gone":
+        if self._process is not None and self._look(self._process)["state"] != "gone":
             raise Refused(f"it runs already: pid {self._process.pid}")
         folder = Path(self._begun["folder"])
         node, log = folder / "node", folder / "node.log"
@@ -197,7 +237,10 @@ class Supervisor:
             self._tails.setdefault(name, Tail(node / name))
         variables = {**self._environ(), **environ}
         remove_clocks(str(folder))
-        self._process = Process(argv, cwd=str(node), log=str(log), environ=variables)
+        disk = self._next_disk
+        enter = None if disk is None else disk.enter
+        self._process = Process(argv, cwd=str(node), log=str(log), environ=variables, enter=enter)
+        self._disk, self._next_disk = disk, None
         if "LD_PRELOAD" in environ:
             note_clock(str(folder), self._process.pid)
         state = self._process.state()
@@ -209,7 +252,19 @@ class Supervisor:
         if self._process is None:
             raise Refused("it never started")
         self._process.signal(number)
-        return self._process.state()
+        return self._look(self._process)
+
+    def do_cut(self) -> dict[str, Any]:
+        """Kill the node with its disk, of which nothing under way is written; returns its state."""
+        if self._process is None:
+            raise Refused("it never started")
+        kill_off(self._process, self._disk)
+        return self._look(self._process)
+
+    def do_hold(self, held: bool) -> None:
+        """See ``Disk``; nothing to do where the node is on the host's own."""
+        if self._disk is not None:
+            self._disk.hold(held=held)
 
     def do_rules(self, rules: list[str]) -> dict[str, Any]:
         """Make our chain so; returns the counters that it had."""
@@ -250,14 +305,18 @@ class Supervisor:
         last = (self._net / "log").read_text().strip().rpartition("\n")[2]
         return {"told": json.loads(told.read_text()) if told.exists() else {}, "last": last}
 
-    def do_fetch(self) -> None:
-        """Send the rest of the followed files, and all others of the node as an archive."""
+    def do_fetch(self) -> dict[str, Any]:
+        """Send the rest of the followed files, and all others of the node as an archive.
+
+        Returns why disks of it ended that nothing had ended: ``broken``.
+        """
         if not self._begun:
-            return
+            return {"broken": []}
         for name, tail in self._tails.items():
             while data := tail.read():
                 self._send_file(name, data)
         pack(Path(self._begun["folder"]) / "node", self._tails, self._send_part)
+        return {"broken": self._broken}
 
     def do_refresh(self, below: str, known: dict[str, list[int]]) -> dict[str, Any]:
         """Send what has changed below a folder of the node; returns ``stamps`` of all there."""

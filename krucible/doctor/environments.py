@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from importlib import metadata
 
-from harness.envs.disks.fuse import mount as fuse_mount
+from harness.agent import mounts
 from harness.envs.docker import image as docker_image
 from harness.envs.docker import subnet as docker_subnet
 from harness.envs.docker.engine import Engine, EngineError, engine_host
@@ -145,16 +145,16 @@ def check_netem() -> Finding:
 
 def check_fuse() -> Finding:
     """A file system of our own can be put under a process's data, for faults of its disk."""
-    reason = fuse_mount.cannot_mount()
+    reason = mounts.cannot_mount()
     if reason is None:
-        detail = f"{fuse_mount.DEVICE}: a file system was mounted, seen by this process only"
+        detail = f"{mounts.DEVICE}: a file system was mounted, seen by this process only"
         return Finding("fuse", "ok", detail)
     return Finding(
         "fuse",
         "warn",
         reason,
         f"for disk and power faults of Apache Kafka: be root (CAP_SYS_ADMIN), with "
-        f"{fuse_mount.DEVICE}; a container needs --device {fuse_mount.DEVICE} --cap-add SYS_ADMIN",
+        f"{mounts.DEVICE}; a container needs --device {mounts.DEVICE} --cap-add SYS_ADMIN",
     )
 
 

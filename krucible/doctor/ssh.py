@@ -29,6 +29,12 @@ _FAULTS = (  # what a supervisor tells at its beginning, which faults want it, h
         "iptables",
         "log in as root, and on the host: apt-get install iptables",
     ),
+    (
+        "mounts",
+        "disks of JVMs",
+        "a file system of ours",
+        "log in as root, and on the host: modprobe fuse; nodes of ours do without",
+    ),
 )
 _NETEM = "on the host: apt-get install iproute2; modprobe sch_netem"
 _PACKETS = (

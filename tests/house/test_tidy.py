@@ -36,6 +36,7 @@ CLOCKS = {
     "harness/envs/processes/running.py": "waits for the kernel to change a process's state",
     "harness/healing/watchdog.py": "waits for its harness's death, in a process of its own",
     "harness/agent/processes.py": "waits for processes to end, in a process of its own",
+    "harness/agent/disk.py": "waits for a mount, in a process of its own",
     "harness/agent/foreign.py": "waits for processes to end and start, in a process of its own",
     "harness/agent/java.py": "waits for a JVM to answer, in a process of its own",
     "harness/agent/files.py": "waits for another supervisor that removes the same folder",

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
+from harness.agent import mounts
 from harness.contracts.nemesis import Fault
-from harness.envs.disks.fuse import mount as fuse_mount
 from harness.sessions.live import Session, execute, prepare
 from harness.spec import RunSpec
 from harness.store.folder import Store
 from harness.systems.kafka.distribution import KafkaDist
 from harness.verdict import Valid
 
-REASON = fuse_mount.cannot_mount()
+REASON = mounts.cannot_mount()
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(REASON is not None, reason=str(REASON))]
 SPEC = RunSpec(
     5,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.agent.mounts import cannot_mount, users
 from harness.contracts.hosts import Clocks, Disks, Power
-from harness.envs.disks.fuse.mount import cannot_mount, users
 from harness.spec import RunSpec
 from harness.systems.kafka.distribution import KafkaDist
 from tests.support.commands.process import journals, run

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.agent import mounts
 from harness.contracts.nemesis import Fault
-from harness.envs.disks.fuse import mount as fuse_mount
 from harness.sessions.live import execute, prepare
 from harness.spec import RunSpec
 from harness.store.folder import Store
@@ -17,7 +17,7 @@ from harness.verdict import Valid
 from krucible.meant import meant
 from tests.support.places import ROOT
 
-REASON = fuse_mount.cannot_mount()
+REASON = mounts.cannot_mount()
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(REASON is not None, reason=str(REASON))]
 FOLDER = ROOT / "docs" / "findings" / "before-the-flush"
 

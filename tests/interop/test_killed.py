@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.agent.mounts import cannot_mount
 from harness.envs.clocks.jvm_attach import socket_of
 from harness.envs.clocks.orders import no_fake_clocks
-from harness.envs.disks.fuse.mount import cannot_mount
 from harness.systems.kafka.distribution import KafkaDist
 from tests.support.commands.victim import kills, running
 

@@ -39,6 +39,21 @@ def test_kafka_on_hosts_is_valid_under_kills_cuts_and_clocks(hosts: Hosts, tmp_p
     assert journals(tmp_path / "state") == []
 
 
+def test_kafkas_disks_and_power_on_hosts_are_in_our_hands(hosts: Hosts, tmp_path: Path) -> None:
+    file, faults = hosts.file(tmp_path), "power,disk-full,disk-io-error"
+    options = {**SMALL, "hosts": file, "nemesis": faults, "time_limit": 12, "seed": 3}
+    ran = run(tmp_path, **options)
+    assert ran.code == 0, ran.explain()
+    seen = {
+        each["saw"]
+        for op in ran.nemesis_ops("inject", "outcome")
+        for each in op.value.get("evidence", ())
+    }
+    assert {"power loss", "disk"} <= seen, ran.explain()
+    assert hosts.left(tmp_path) == []
+    assert journals(tmp_path / "state") == []
+
+
 def test_a_host_without_java_says_so(hosts: Hosts, tmp_path: Path) -> None:
     java = shutil.which("true")
     file = hosts.file(tmp_path, f'java = "{java}"')

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.envs.disks.fuse import mount as fuse_mount
+from harness.agent import mounts
 from harness.envs.docker import subnet as docker_subnet
 from harness.envs.local.loopback import Block
 from harness.errors import EnvError
@@ -157,7 +157,7 @@ def test_a_program_that_hangs_or_is_none_is_a_warning(
 def test_a_host_without_fuse_is_told_what_it_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fuse_mount, "DEVICE", tmp_path / "fuse")
+    monkeypatch.setattr(mounts, "DEVICE", tmp_path / "fuse")
     found = doctor_hosts.check_fuse()
     assert found.status == "warn"
     assert "[Errno 2]" in found.detail

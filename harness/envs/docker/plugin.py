@@ -19,6 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Final
 
+from harness.agent.mounts import cannot_mount
 from harness.contracts.environment import Address, Net, ProcessState
 from harness.contracts.hosts import (
     AsksJvms,
@@ -34,7 +35,6 @@ from harness.contracts.traits import EnvironmentTraits
 from harness.envs.clocks.jvm import JvmClocks
 from harness.envs.clocks.library import without_waits
 from harness.envs.disks.fuse.disk import FuseDisk
-from harness.envs.disks.fuse.mount import cannot_mount
 from harness.envs.docker import heal as docker_heal
 from harness.envs.docker import image as docker_image
 from harness.envs.docker.agents import Agents

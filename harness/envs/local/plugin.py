@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import ClassVar
 
+from harness.agent.mounts import cannot_mount
 from harness.contracts.environment import Address, Net, ProcessState
 from harness.contracts.hosts import AsksJvms, Clocks, Disks, MountsDisks, Movable, Power
 from harness.contracts.traits import EnvironmentTraits
@@ -19,7 +20,6 @@ from harness.envs.clocks.library import without_waits
 from harness.envs.clocks.orders import find_faketime, no_fake_clocks
 from harness.envs.clocks.traces import TRACES_ENTRY, remove_stale
 from harness.envs.disks.fuse.disk import FuseDisk
-from harness.envs.disks.fuse.mount import cannot_mount
 from harness.envs.links.relay_net import CLIENT, Endpoint, RelayNet
 from harness.envs.links.socket_owner import NODE_VARIABLE
 from harness.envs.links.tcp_probe import ask

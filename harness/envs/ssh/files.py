@@ -6,23 +6,37 @@ import base64
 import io
 import tarfile
 from collections.abc import Collection, Iterable, Iterator
-from importlib import util
+from importlib import resources, util
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from harness.errors import EnvError
 
 CONFIGURATIONS = (".properties",)  # their text names folders of this host
 _FILE_MAX = 1 << 30  # of one file that comes back
+_OF_DISKS: Final = (  # what the server of a file system takes, beside ``node``
+    "__init__.py",
+    "agent/__init__.py",
+    "agent/mounts.py",
+    "envs/__init__.py",
+    "envs/disks/__init__.py",
+    "envs/disks/fuse/__init__.py",
+    "envs/disks/fuse/files.py",
+    "envs/disks/fuse/protocol.py",
+    "envs/disks/fuse/server.py",
+)
 
 
 def code_archive() -> str:
-    """Our package ``node`` as an archive to ``put``."""
+    """Our package ``node``, and the file system for nodes without it, as an archive to ``put``."""
     spec = util.find_spec("node")
     if spec is None or spec.origin is None:
         raise EnvError("the package `node` is not installed beside krucible")
     root = Path(spec.origin).parent
-    return archive((f"node/{path.relative_to(root)}", path.read_bytes()) for path in _code(root))
+    ours = resources.files("harness")
+    files = [(f"node/{path.relative_to(root)}", path.read_bytes()) for path in _code(root)]
+    files += [(f"harness/{name}", ours.joinpath(name).read_bytes()) for name in _OF_DISKS]
+    return archive(files)
 
 
 def _code(root: Path) -> Iterator[Path]:

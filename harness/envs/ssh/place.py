@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from harness.contracts.environment import Address, ProcessState
+from harness.envs.disks.fuse import server
 from harness.envs.ssh.files import Outbox, unpack
 from harness.envs.ssh.hosts import Host
 from harness.envs.ssh.remote import Remote
 from harness.processes.procfs import GONE
-from node.faults.hands import DATA
+from node.faults.hands import DATA, FAULTS
 
 FOLLOWED: Final = ("events.jsonl",)  # files of a node's folder that are fetched as they grow
 _FETCH_TIMEOUT_S = 120.0
@@ -37,6 +38,7 @@ class Place:
     state: ProcessState = field(default=ProcessState(None, GONE, "never started"))
     files: dict[str, BinaryIO] = field(default_factory=dict)
     faketime: str | None = None  # where its libfaketime is
+    no_mounts: str | None = None  # why no file system of ours can be put under the node
     starts: int = 0  # of the node's process
     _known: dict[str, list[int]] = field(default_factory=dict)  # files of its data, by their stamps
     _mirroring: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -61,6 +63,24 @@ class Place:
             self.files[name] = (self.mirror / name).open("ab", buffering=0)
         self.files[name].write(data)
 
+    async def mount(self, run: str, lies_about: str | None) -> None:
+        """Put a file system of ours under the node's next process; see ``MountsDisks``.
+
+        Raises:
+            EnvError: It does not come up; says what its server says.
+        """
+        data, faults = (f"{self.folder}/{name}" for name in (DATA, FAULTS))
+        source = f"krucible:{run}:{self.node}"
+        await self.remote.call(
+            "mount",
+            argv=[self.python, "-P", "-m", server.__name__, data, faults, source, lies_about or ""],
+            source=source,
+            folders=[data, faults],
+            log=f"{faults}/{server.LOG}",
+            power_lost=server.POWER_LOST,
+        )
+        await self.remote.call("mounted")
+
     async def refresh(self) -> None:
         """Bring here what is new of the node's data; what is gone there is gone here, too."""
         data = self.mirror / DATA
@@ -73,10 +93,15 @@ class Place:
                 self._known = dict(there["stamps"])
                 self.outbox.mirrored(data, self._known)
 
-    async def fetch(self) -> None:
-        """Bring the node's folder here, once nothing writes to it any more."""
+    async def fetch(self) -> list[str]:
+        """Bring the node's folder here, once nothing writes to it any more.
+
+        Returns:
+            Why file systems of ours ended under it that nothing had ended.
+        """
         with tempfile.TemporaryFile() as spool:
-            await self.remote.fetch(spool, timeout_s=_FETCH_TIMEOUT_S)
+            done = await self.remote.fetch(spool, timeout_s=_FETCH_TIMEOUT_S)
             if spool.tell():
                 shutil.rmtree(self.mirror / DATA, ignore_errors=True)  # what it has lost stays lost
                 await asyncio.to_thread(unpack, spool, self.mirror)
+        return list(done["broken"])

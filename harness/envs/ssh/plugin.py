@@ -20,7 +20,16 @@ from random import Random
 from typing import Any, ClassVar
 
 from harness.contracts.environment import Address, Net, ProcessState
-from harness.contracts.hosts import AsksJvms, Clocks, Disks, JavaProgram, Movable, Packets, Power
+from harness.contracts.hosts import (
+    AsksJvms,
+    Clocks,
+    Disks,
+    JavaProgram,
+    MountsDisks,
+    Movable,
+    Packets,
+    Power,
+)
 from harness.contracts.traits import EnvironmentTraits
 from harness.envs.clocks.jvm import JvmClocks
 from harness.envs.clocks.orders import STILL
@@ -65,7 +74,7 @@ def check_hosts(spec: RunSpec) -> None:
 @environments.register(
     "ssh",
     EnvironmentTraits(
-        hosts=frozenset({Disks, Power, Clocks, Movable, AsksJvms}),
+        hosts=frozenset({Disks, Power, Clocks, Movable, MountsDisks, AsksJvms}),
         links=frozenset({Packets}),
         one_run_at_a_time=True,  # a host has one node, on its own port
         check_hosts=check_hosts,
@@ -80,8 +89,8 @@ class Ssh:
     how: ClassVar[Mapping[str, str]] = {
         "kill": "SIGKILL",
         "pause": "SIGSTOP",
-        "power": "the node's disk seam forgets what was not fsynced",
-        "disk": "the node's disk seam, and damage to its files",
+        "power": "what was not fsynced is forgotten, by the node's disk seam or a FUSE under it",
+        "disk": "the node's disk seam or a FUSE under it, and damage to its files",
         "clock": "libfaketime on the host, a clock for each process; a JVM is asked what it reads",
         "packets": "netem where the host's kernel has it, else a queue in user space (NFQUEUE)",
         "partition": "iptables on the host drops packets, in a chain of ours",
@@ -99,6 +108,8 @@ class Ssh:
         self._places: dict[str, Place] = {}
         self._java: dict[str, JavaThere] = {}  # by node, where nodes are JVMs
         self._unfetched: dict[str, str] = {}  # node -> why its folder is not here
+        self._mounts = False
+        self._lies_about: str | None = None
         self._processes = HostProcesses(self._places)
         self._seams = Seams.of(
             journal,
@@ -118,6 +129,8 @@ class Ssh:
     def why_not(self, ability: type) -> str | None:
         """See ``Explains``."""
         without = [str(p.host) for p in self._places.values() if p.faketime is None]
+        if ability is MountsDisks:
+            return _problems((p.host, p.no_mounts) for p in self._places.values())
         if ability is Packets:
             return self._net.why_not_shape
         if ability is Net:
@@ -202,7 +215,7 @@ class Ssh:
             silence_s=silence_s(SILENCE_S),
             hands=hands.__name__,
         )
-        place.faketime = begun["faketime"]
+        place.faketime, place.no_mounts = begun["faketime"], begun["mounts"]
         await remote.call("put", data=code, into="code")
         return begun
 
@@ -248,7 +261,8 @@ class Ssh:
             if not lost:
                 if place.state.pid is not None:
                     await self.signal(place.node, signal.SIGKILL)
-                await place.fetch()
+                broken = await place.fetch()
+                problems += [f"the file system under {place.node} broke: {why}" for why in broken]
         except EnvError as error:
             self._unfetched[place.node] = str(error)
             problems.append(f"cannot fetch the folder of {place.node}: {error}")
@@ -335,6 +349,8 @@ class Ssh:
         ]
         faults = await self._seams.environ(node)
         try:
+            if self._mounts:
+                await place.mount(self._journal.run, self._lies_about)
             state = await place.remote.call(
                 "start", argv=command, environ={**env, **faults}, follow=list(FOLLOWED)
             )
@@ -350,6 +366,11 @@ class Ssh:
         known, places = await digests(program), list(self._places.values())
         brought = await _all(bring_to(place, program, known) for place in places)
         self._java = {p.node: there for p, there in zip(places, brought, strict=True)}
+
+    def mount_disks(self, *, lies_about: str | None = None) -> None:
+        """See ``MountsDisks``; on each host by the supervisor there."""
+        self._lies_about = lies_about
+        self._mounts = self.disks.used and self.why_not(MountsDisks) is None
 
     def ask_jvms(self) -> None:
         """See ``AsksJvms``; each is asked on its host."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 from harness.contracts.environment import ProcessState
 from harness.envs.nodes.names import known
@@ -39,29 +40,36 @@ class HostProcesses:
 
     async def end(self, node: str) -> None:
         """See ``NodeProcesses``."""
+        await self._kill(node, {"do": "signal", "number": _SIGKILL})
+
+    async def cut(self, node: str) -> None:
+        """See ``NodeProcesses``; a fault disk in the process itself ends with it."""
+        await self._kill(node, {"do": "cut"})
+
+    async def _kill(self, node: str, order: Mapping[str, Any]) -> None:
         place = known(self._places, node)
         if place.state.pid is None:
             return
         try:
-            await self.signal(node, _SIGKILL)
+            place.take_state(await place.remote.call(**order))
         except EnvError:
             place.take_state(await place.remote.call("state"))
             if place.state.pid is not None:
                 raise  # else it ended just before
 
-    async def cut(self, node: str) -> None:
-        """See ``NodeProcesses``; a fault disk is in the process itself, and ends with it."""
-        await self.end(node)
-
     @asynccontextmanager
     async def frozen(self, node: str) -> AsyncIterator[None]:
         """See ``NodeProcesses``."""
-        state = known(self._places, node).state
-        if state.pid is None or state.state == STOPPED:
+        place = known(self._places, node)
+        if place.state.pid is None or place.state.state == STOPPED:
             yield
             return
         await self.signal(node, _SIGSTOP)
         try:
-            yield
+            await place.remote.call("hold", held=True)
+            try:
+                yield
+            finally:
+                await place.remote.call("hold", held=False)
         finally:
             await self.signal(node, _SIGCONT)

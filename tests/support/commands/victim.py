@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
 
+from harness.agent.mounts import users
 from harness.envs.clocks.jvm_attach import TEMPORARY
 from harness.envs.clocks.traces import SHARED, traces
 from harness.envs.disks.fuse.disk import MOUNT_ENTRY
-from harness.envs.disks.fuse.mount import users
 from harness.errors import UsageError
 from harness.healing.journal import Entry, read_journal
 from harness.history.ops import read_jsonl

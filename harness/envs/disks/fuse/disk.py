@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from harness.agent import mounts
 from harness.envs.disks.fuse import server
-from harness.envs.disks.fuse.mount import entering, holder
 from harness.errors import EnvError
 from harness.healing.journal import Journal
 from harness.processes.child import Child
@@ -22,7 +22,6 @@ from harness.processes.python import module_argv
 from node.faults.hands import DATA, FAULTS
 
 MOUNT_ENTRY = "mount"  # the kind of its journal entries
-_LOG = "files.log"
 _MOUNT_TIMEOUT_S = 10.0
 _END_TIMEOUT_S = 5.0
 _POLL_S = 0.005
@@ -80,8 +79,8 @@ class FuseDisk:
             argv = module_argv(server.__name__)
             argv += [str(data), str(faults), source, lies_about or ""]
             argv.append("" if inside is None else str(inside))
-            child = Child(argv, cwd=folder, log=faults / _LOG, environ=environ)
-            disk = cls(node, journal, child, entries, faults / _LOG)
+            child = Child(argv, cwd=folder, log=faults / server.LOG, environ=environ)
+            disk = cls(node, journal, child, entries, faults / server.LOG)
             disk._is_inside = inside is not None
             who = child.id
             await asyncio.to_thread(journal.update, entries[-1], pid=who.pid, start=who.start)
@@ -140,7 +139,7 @@ class FuseDisk:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_MOUNT_TIMEOUT_S):
                 while not self.child.ended.done():
-                    task = holder(pid, source)
+                    task = mounts.holder(pid, source)
                     if task is not None:
                         self._task = task
                         return
@@ -161,3 +160,8 @@ async def _kill(child: Child) -> None:
     done, _ = await asyncio.wait({child.ended}, timeout=_END_TIMEOUT_S)
     if not done:
         raise EnvError(f"{child.id} did not die of SIGKILL within {_END_TIMEOUT_S:g} s")
+
+
+def entering(pid: int, task: int, argv: Sequence[str]) -> list[str]:
+    """The command line that does ``argv`` where a thread sees its mounts, as the same process."""
+    return module_argv(mounts.__name__, str(pid), str(task), *argv)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.envs.disks.fuse.mount import detach, users
+from harness.agent.mounts import detach, users
 from harness.errors import EnvError
 from harness.healing.heal import undoes
 

@@ -21,12 +21,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NoReturn
 
+from harness.agent.mounts import mount_apart, mount_inside, open_device
 from harness.envs.disks.fuse import protocol as proto
 from harness.envs.disks.fuse.files import Files
-from harness.envs.disks.fuse.mount import mount_apart, mount_inside, open_device
 from harness.envs.disks.fuse.protocol import Op, Request
 
 POWER_LOST: Final = 75
+LOG: Final = "files.log"  # where what it prints goes, in FOLDER
 _SYNCS_MAX: Final = 8  # fsyncs at a time
 
 

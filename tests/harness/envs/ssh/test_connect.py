@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import io
 import socket
+import subprocess
+import sys
 import tarfile
 import threading
 from pathlib import Path
 
 import pytest
 
+from harness.envs.disks.fuse import server
 from harness.envs.ssh.connect import address_of, connect
 from harness.envs.ssh.files import Outbox, archive, code_archive, unpack
 from harness.envs.ssh.heal import clean_host, entry
@@ -49,11 +52,19 @@ def test_a_host_without_an_address_is_told() -> None:
     assert address_of(Host("nowhere.invalid", address="127.0.0.1")) == "127.0.0.1"
 
 
-def test_the_code_is_the_node_and_no_cache_of_it() -> None:
+def test_the_code_is_the_node_with_the_file_system_for_others_and_no_cache(tmp_path: Path) -> None:
     files = packed(code_archive())
     assert "node/__main__.py" in files
-    assert all(name.startswith("node/") for name in files)
+    assert {name.split("/")[0] for name in files} == {"node", "harness"}
     assert not [name for name in files if "__pycache__" in name or "/." in name]
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    alone = [sys.executable, "-P", "-c", f"import {server.__name__} as it; print(it.__file__)"]
+    said = subprocess.run(
+        alone, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert said.stdout.startswith(str(tmp_path)), said.stderr
 
 
 def test_an_outbox_gives_what_is_new_or_changed_with_the_paths_of_the_host(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.envs.disks.fuse import mount as fuse_mount
+from harness.agent import mounts
+from harness.envs.disks.fuse.disk import entering
 from harness.envs.disks.fuse.files import Files
 from harness.envs.disks.fuse.server import POWER_LOST
 from node.faults.disk.image import load
@@ -29,8 +30,8 @@ from node.faults.disk.trouble import FAILING, Trouble, Troubles, order
 from node.faults.hands import Hands
 from node.log.memory_disk import MemoryDisk
 
-REASON = fuse_mount.cannot_mount()
-mounts = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+REASON = mounts.cannot_mount()
+can_mount = pytest.mark.skipif(REASON is not None, reason=str(REASON))
 SOURCE = "krucible:test:n1"
 
 
@@ -55,7 +56,7 @@ class Mounted:
     def _await_mount(self) -> int:
         until = time.monotonic() + 20
         while time.monotonic() < until and self.server.poll() is None:
-            task = fuse_mount.holder(self.server.pid, SOURCE)
+            task = mounts.holder(self.server.pid, SOURCE)
             if task is not None:
                 return task
             time.sleep(0.005)
@@ -63,7 +64,7 @@ class Mounted:
 
     def start(self, program: str) -> subprocess.Popen[str]:
         """Run Python inside, in the node's folder."""
-        argv = fuse_mount.entering(self.server.pid, self.task, [sys.executable, "-c", program])
+        argv = entering(self.server.pid, self.task, [sys.executable, "-c", program])
         pipe = subprocess.PIPE
         return subprocess.Popen(argv, cwd=self.folder, stdin=pipe, stdout=pipe, text=True)
 
@@ -120,7 +121,7 @@ def attempt(do):
 # --------------------------------------------------------------------------- an ordinary process
 
 
-@mounts
+@can_mount
 def test_an_ordinary_process_finds_an_ordinary_file_system(mounted: Mounted) -> None:
     code, out = mounted.run(
         BEGIN
@@ -161,7 +162,7 @@ print("all")
     assert mounted.files()[f"many/{499:040}"] == b""
 
 
-@mounts
+@can_mount
 def test_memory_that_is_mapped_is_written_when_it_is_flushed_and_when_the_process_is_killed(
     mounted: Mounted,
 ) -> None:
@@ -200,7 +201,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 )
 
 
-@mounts
+@can_mount
 def test_a_power_failure_takes_what_was_not_fsynced_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data/old").write_bytes(b"kept")
@@ -217,7 +218,7 @@ def test_a_power_failure_takes_what_was_not_fsynced_and_nothing_else(tmp_path: P
     assert (mounted.faults / "journal").stat().st_size == 0, "what is there now is durable"
 
 
-@mounts
+@can_mount
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_clean_power_failure_takes_all_that_was_not_fsynced(tmp_path: Path, seed: int) -> None:
     (tmp_path / "data").mkdir()
@@ -229,7 +230,7 @@ def test_a_clean_power_failure_takes_all_that_was_not_fsynced(tmp_path: Path, se
     assert mounted.files() == worst == {"log": b"durable", "old": b"kept"}
 
 
-@mounts
+@can_mount
 def test_a_disk_that_lies_loses_what_was_fsynced_of_the_files_that_it_lies_about(
     tmp_path: Path,
 ) -> None:
@@ -248,7 +249,7 @@ sync("data")
     assert mounted.worst() == {"0.log": b"", "other": b"all"}
 
 
-@mounts
+@can_mount
 def test_power_that_fails_within_a_write_tears_it_and_ends_the_process(mounted: Mounted) -> None:
     order(mounted.faults, Trouble(power_in=3, torn=0.5, serial=1))
     code, out = mounted.run(
@@ -284,7 +285,7 @@ for line in sys.stdin:
 )
 
 
-@mounts
+@can_mount
 def test_a_disk_that_is_full_or_fails_is_met_inside_and_is_well_after_the_heal(
     mounted: Mounted,
 ) -> None:
@@ -324,7 +325,7 @@ def test_a_disk_that_is_full_or_fails_is_met_inside_and_is_well_after_the_heal(
     assert process.returncode == 0
 
 
-@mounts
+@can_mount
 def test_a_slow_fsync_is_slow_inside_and_keeps_nobody_else_waiting(mounted: Mounted) -> None:
     order(mounted.faults, Trouble(fsync_ms=400))
     code, out = mounted.run(
@@ -345,7 +346,7 @@ print(waits, time.monotonic() - began >= 0.4)
     assert Troubles(mounted.faults).counts() == (0, 1)
 
 
-@mounts
+@can_mount
 def test_a_dead_server_is_an_error_and_never_a_hang(mounted: Mounted) -> None:
     process = mounted.start(
         BEGIN
@@ -496,8 +497,8 @@ def test_two_fsyncs_of_a_file_come_one_after_the_other(
 def test_where_nothing_can_be_mounted_the_reason_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fuse_mount, "DEVICE", tmp_path / "fuse")
-    said = fuse_mount.cannot_mount()
+    monkeypatch.setattr(mounts, "DEVICE", tmp_path / "fuse")
+    said = mounts.cannot_mount()
     assert said is not None
     assert f"[Errno {errno.ENOENT}]" in said
     assert "see krucible doctor" in said

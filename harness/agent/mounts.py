@@ -15,11 +15,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from harness.processes.procfs import PROC
-from harness.processes.python import module_argv
-
 DEVICE: Final = Path("/dev/fuse")
 KIND: Final = "fuse.krucible"
+_PROC: Final = Path("/proc")
 _CLONE_FS: Final = 0x00000200
 _CLONE_NEWNS: Final = 0x00020000
 _MNT_DETACH: Final = 2
@@ -85,7 +83,7 @@ def holder(pid: int, source: str) -> int | None:
 
 def users(source: str) -> Iterator[int]:
     """All processes that have the source in their mount namespace."""
-    for entry in PROC.iterdir():
+    for entry in _PROC.iterdir():
         if entry.name.isdigit() and holder(int(entry.name), source) is not None:
             yield int(entry.name)
 
@@ -119,11 +117,6 @@ def detach(pid: int, source: str, point: str) -> None:
     _in_thread(do, stays=False)
 
 
-def entering(pid: int, task: int, argv: list[str]) -> list[str]:
-    """The command line that does ``argv`` in that namespace, as the same process."""
-    return module_argv(__name__, str(pid), str(task), *argv)
-
-
 # --------------------------------------------------------------------------- inside
 
 
@@ -148,7 +141,7 @@ def _mount_here(device: int, point: Path, source: str) -> None:
 
 
 def _set_namespace(pid: int, task: int) -> None:
-    path = PROC / str(pid) / "task" / str(task) / "ns/mnt"
+    path = _PROC / str(pid) / "task" / str(task) / "ns/mnt"
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         _call(_libc.setns, fd, _CLONE_NEWNS)
@@ -186,7 +179,7 @@ def _call(function: Any, *arguments: Any) -> None:
 
 def _tasks(pid: int) -> list[Path]:
     try:
-        return list((PROC / str(pid) / "task").iterdir())
+        return list((_PROC / str(pid) / "task").iterdir())
     except OSError:
         return []  # it is gone
 
