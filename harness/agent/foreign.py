@@ -103,7 +103,7 @@ def start(target: Mapping[str, Any]) -> bool:
         if "container" in target:
             _engine("POST", f"/containers/{target['container']}/start", fine=(_NO_CHANGE,))
         elif "unit" in target:
-            _run([_SYSTEMCTL, "start", str(target["unit"])])
+            _start_unit(str(target["unit"]))
         elif target.get("start"):
             _start([str(word) for word in target["start"]])
         else:
@@ -164,6 +164,15 @@ def _start(argv: list[str]) -> None:
     )
 
 
+def _start_unit(unit: str) -> None:
+    """Start it, also when systemd has seen it start too often: our faults may be why."""
+    try:
+        _run([_SYSTEMCTL, "start", unit])
+    except Refused:
+        _run([_SYSTEMCTL, "reset-failed", unit])
+        _run([_SYSTEMCTL, "start", unit])
+
+
 def _signal(target: Mapping[str, Any], number: int) -> None:
     now = look(target)
     if now["pid"] is None:
@@ -183,6 +192,10 @@ def _send(pid: int, begun: int, number: int) -> None:
             raise Refused(f"pid {pid} cannot be signalled: {error.strerror}") from error
         finally:
             os.close(handle)
+
+
+def _other(now: Mapping[str, Any], who: Mapping[str, Any]) -> bool:
+    return (now["pid"], now["start"]) != (who["pid"], who["start"])
 
 
 def _stat(pid: int) -> tuple[str, int] | None:
@@ -263,15 +276,24 @@ def _look_at_container(name: str) -> dict[str, Any]:
     }
 
 
-def await_state(target: Mapping[str, Any], *, wanted: str, timeout_s: float) -> dict[str, Any]:
-    """Wait until it is stopped, running, gone or there; what was seen. Raises Refused."""
+def await_state(
+    target: Mapping[str, Any],
+    *,
+    wanted: str,
+    timeout_s: float,
+    who: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Wait until it is stopped, running, gone or there; what was seen. Raises Refused.
+
+    ``who`` is what ``look`` said of a process: once its owner has started another, it is gone.
+    """
     deadline = time.monotonic() + timeout_s
     while True:
         now = look(target)
         is_so = {
             "stopped": now["state"] in ("T", "gone"),
             "running": now["state"] != "T",
-            "gone": now["state"] == "gone",
+            "gone": now["state"] == "gone" or (who is not None and _other(now, who)),
             "there": now["state"] != "gone",
         }[wanted]
         if is_so:

@@ -206,10 +206,10 @@ class Keeper:
             now = foreign.await_state(self._target, wanted="running", timeout_s=_HOLD_S)
             self._paused = None
             return now
-        self._ended = foreign.look(self._target)
+        self._ended = who = foreign.look(self._target)
         foreign.end(self._target, number)
         if number == signal.SIGKILL:
-            return foreign.await_state(self._target, wanted="gone", timeout_s=_HOLD_S)
+            return foreign.await_state(self._target, wanted="gone", timeout_s=_HOLD_S, who=who)
         return foreign.look(self._target)
 
     def do_start(self) -> dict[str, Any]:

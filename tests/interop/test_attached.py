@@ -14,6 +14,7 @@ from harness.verdict import EXIT_UNKNOWN, EXIT_VALID
 from tests.support.attached.cluster import Foreign, foreign
 from tests.support.commands.process import journals, krucible, run
 from tests.support.commands.victim import kills, running
+from tests.support.ssh.hosts import sshd_hosts
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -85,3 +86,25 @@ def test_a_killed_harness_leaves_every_node_as_it_was(cluster: Foreign, tmp_path
         assert healed.code == 0, healed.explain()
         assert journals(victim.state) == []
         assert "T" not in set(map(cluster.state, cluster.members))
+
+
+@pytest.mark.long
+def test_controllers_on_hosts_over_ssh_are_hurt_and_left_as_they_were(
+    kafka: KafkaDist, tmp_path: Path
+) -> None:
+    with (
+        sshd_hosts(tmp_path) as hosts,
+        foreign(tmp_path / "foreign", kafka, brokers=0, hosts=hosts) as cluster,
+    ):
+        wanted = {"pause", "kill", "stop", "partition-isolate-leader"}
+        allow = dict.fromkeys(cluster.members, ("pause", "kill", "stop", "partition"))
+        file = cluster.attach(allow, guard=GUARD, more=PLAY)
+        options = {"attach": file, "nemesis": ",".join(sorted(wanted)), "seed": 1, **OPTIONS}
+        ran = run(tmp_path, **options, time_limit=40, workload="producer-ids")
+        assert ran.code in (EXIT_VALID, EXIT_UNKNOWN), ran.explain()
+        tried = [op.value for op in ran.nemesis_ops("inject", "outcome")]
+        installed = {value["nemesis"] for value in tried if value["outcome"] == "installed"}
+        assert installed == wanted, tried
+        assert [value for value in tried if value["outcome"] == "failed"] == []
+        cluster.await_well()
+        assert journals(tmp_path / "state") == []

@@ -111,6 +111,7 @@ class AttachedHosts:
         self._keepers: dict[str, Keeper] = {}
         self._states: dict[str, ProcessState] = {}
         self._entries: dict[str, int] = {}  # node -> of the journal, while its process is ours
+        self._ended: dict[str, int] = {}  # node -> the process that a fault of ours has ended
         self._why_no_cuts: str | None = "before setup"
         self._warden = Warden((), {}, Radius())
         self._filtered = FilteredNet(journal)
@@ -339,6 +340,8 @@ class AttachedHosts:
         kind = _SIGNALLED.get(signal_number)
         if kind is None:
             raise EnvError(f"signal {signal_number} is none that a foreign node is given")
+        if node in self._entries and not self._warden.holds(node):
+            await self._closed(node)  # its owner has started it again
         if node in self._entries and kind == "kill":
             return  # a node that is slow to leave is ended the hard way, by the same fault
         if (reason := self._warden.why_not_hold(kind, [node])) is not None:
@@ -347,6 +350,8 @@ class AttachedHosts:
         if who["pid"] is None:
             raise EnvError(f"{node} does not run: {who['detail']}")
         self._warden.hold(kind, node)
+        if kind != "pause":
+            self._ended[node] = int(who["pid"])
         if node not in self._entries:
             reach, python = self._reaches[node]
             what = entry(reach, python, node=node, who=who)
@@ -356,6 +361,7 @@ class AttachedHosts:
     async def _closed(self, node: str) -> None:
         """The node's process is its owner's again."""
         self._warden.release(node)
+        self._ended.pop(node, None)
         number = self._entries.pop(node, None)
         if number is not None:
             await asyncio.to_thread(self._journal.undone, number)
@@ -369,6 +375,9 @@ class AttachedHosts:
 
     def _take(self, node: str, state: Mapping[str, Any]) -> None:
         pid = state["pid"]
+        if pid is not None and self._ended.get(node, pid) != pid:
+            del self._ended[node]  # its owner, say systemd, has started another one by itself
+            self._warden.release(node)
         self._states[node] = ProcessState(
             None if pid is None else int(pid), str(state["state"]), str(state["detail"])
         )

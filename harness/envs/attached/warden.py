@@ -59,6 +59,10 @@ class Warden:
                 return f"links of {node} are cut"
         return self._too_many({*self._held, *nodes}, self._cuts)
 
+    def holds(self, node: str) -> bool:
+        """Tell whether a fault holds a node's process now."""
+        return node in self._held
+
     def hold(self, fault: str, node: str) -> None:
         """Count a node's process as held by such a fault."""
         self._held[node] = fault

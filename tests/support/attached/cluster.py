@@ -17,6 +17,7 @@ from harness.systems.kafka.distribution import KafkaDist
 from tests.support.kafka.calls import describe_quorum
 from tests.support.kafka.cluster import Member, Quorum, running, wait_for
 from tests.support.kafka.quorums import kafka_broker, our_broker, static_quorum
+from tests.support.ssh.hosts import Hosts
 
 WAIT_S = 90.0
 GONE = ("gone", "Z")
@@ -30,6 +31,7 @@ class Foreign:
     system: str
     quorum: Quorum
     brokers: Sequence[Member]
+    hosts: Hosts | None = None  # of the controllers, in their order; else all are on this one
 
     @property
     def members(self) -> dict[int, Member]:
@@ -68,6 +70,7 @@ class Foreign:
             f'controllers = ["{ends[first]}"]',
             f"brokers = {[ends[m.node_id] for m in self.brokers[:1]]}",
             more,
+            self._login(),
             f"[faults]\n{faults}",
             f"[guard]\n{guard}",
         ]
@@ -79,13 +82,27 @@ class Foreign:
                 f"start = {json.dumps(self.start_command(id_))}",
                 f"allow = {json.dumps(list(families))}",
             ]
+            if self.hosts is not None:
+                lines.append(f'ssh = "root@{self.members[id_].endpoint.host}"')
         path = self.folder / f"attach-{time.monotonic_ns()}.toml"
         path.write_text("\n".join(lines) + "\n")
         return path
 
+    def _login(self) -> str:
+        """How the hosts of its nodes let us in."""
+        if self.hosts is None:
+            return ""
+        known = self.folder / "known_hosts"
+        known.write_text("".join(host.key for host in self.hosts.hosts))
+        return f'[ssh]\nkey = "{self.hosts.key}"\nknown_hosts = "{known}"'
+
+    def rules(self) -> list[str]:
+        """Rules of firewalls on its hosts."""
+        return [] if self.hosts is None else [r for host in self.hosts.hosts for r in host.chains]
+
     def start_command(self, id_: int) -> list[str]:
         """How its owner starts a node: in the background, and its pid into the file."""
-        argv = shlex.join(self.members[id_]._run_argv())
+        argv = shlex.join(self.members[id_].argv)
         log = shlex.quote(str(self.folder / f"{id_}.log"))
         draft, file = (shlex.quote(str(self.pid_file(id_)) + end) for end in (".new", ""))
         script = f"{argv} >>{log} 2>&1 </dev/null & echo $! >{draft} && mv {draft} {file}"
@@ -99,7 +116,10 @@ class Foreign:
     def await_well(self) -> None:
         """Wait until every node runs and somebody leads."""
         self.wait_until(
-            "all nodes run", lambda: all(self.state(i) not in (*GONE, "T") for i in self.members)
+            "all nodes run and no link is cut",
+            lambda: (
+                all(self.state(i) not in (*GONE, "T") for i in self.members) and not self.rules()
+            ),
         )
         ends = [member.endpoint for member in self.quorum]
         self.wait_until("somebody leads", lambda: any(map(describe_quorum, ends)))
@@ -117,21 +137,30 @@ class Foreign:
 
 @contextlib.contextmanager
 def foreign(
-    folder: Path, dist: KafkaDist | None, *, controllers: int = 3, brokers: int = 1
+    folder: Path,
+    dist: KafkaDist | None,
+    *,
+    controllers: int = 3,
+    brokers: int = 1,
+    hosts: Hosts | None = None,
 ) -> Iterator[Foreign]:
-    """A cluster of Apache Kafka's nodes, or of ours where there is no ``dist``; up and led."""
+    """A cluster of Apache Kafka's nodes, or of ours where there is no ``dist``; up and led.
+
+    With ``hosts``, each controller is on one of them; brokers are on this one, which they reach.
+    """
     kind = "ours" if dist is None else "kafka"
     kinds = dict.fromkeys(range(1, controllers + 1), kind)
     make = our_broker if dist is None else kafka_broker
     barrier = {"read_barrier": "true"} if dist is None else {}  # else reads may be stale
-    with static_quorum(dist, folder, kinds, **barrier) as quorum:  # type: ignore[arg-type] # ours needs none
+    places = {} if hosts is None else dict(zip(kinds, hosts.hosts, strict=False))
+    with static_quorum(dist, folder, kinds, places, **barrier) as quorum:  # type: ignore[arg-type] # ours needs none
         quorum.start_all()
         ours = [make(dist, folder, 11 + n, quorum) for n in range(brokers)]  # type: ignore[arg-type]
         with running(ours):
             for broker in ours:
                 broker.format()
                 broker.start()
-            found = Foreign(folder, "kraft" if dist is None else "kafka", quorum, ours)
+            found = Foreign(folder, "kraft" if dist is None else "kafka", quorum, ours, hosts)
             for id_, member in found.members.items():
                 assert member.process is not None
                 found.pid_file(id_).write_text(str(member.process.pid))

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,8 +13,9 @@ from harness.envs.docker.engine import Engine
 from harness.envs.docker.image import ensure
 from harness.envs.docker.subnet import create_network
 from node.core.types import Endpoint
+from tests.support.attached.controllers import attach_file, format_controller
 from tests.support.kafka.calls import describe_quorum
-from tests.support.kafka.cluster import CLUSTER_ID, wait_for
+from tests.support.kafka.cluster import wait_for
 
 PORT = 9093
 FIRST_HOST = 11
@@ -47,17 +45,8 @@ class Contained:
 
     def attach(self, allow: Sequence[str], guard: str) -> Path:
         """Write an attach file in which so much is allowed of every node; where it is."""
-        first = next(iter(self.ends.values()))
-        lines = [
-            'system = "kraft"',
-            f'controllers = ["{first.host}:{first.port}"]',
-            f"[faults]\nallow = {json.dumps(list(allow))}",
-            f"[guard]\n{guard}",
-            *(f'[[node]]\nid = {id_}\ncontainer = "{name}"' for id_, name in self.names.items()),
-        ]
-        path = self.folder / "attach.toml"
-        path.write_text("\n".join(lines) + "\n")
-        return path
+        nodes = {id_: {"container": name} for id_, name in self.names.items()}
+        return attach_file(self.folder, self.ends, nodes, allow, guard)
 
     def await_well(self) -> None:
         """Wait until all run, no link is cut, and somebody leads."""
@@ -82,32 +71,12 @@ def contained(folder: Path, count: int = 3) -> Iterator[Contained]:
         names = {n: f"{prefix}-{n}" for n in ends}
         voters = ",".join(f"{n}@{end.host}:{end.port}" for n, end in ends.items())
         for n, end in ends.items():
-            config = _format(folder / f"n{n}", n, end, voters)
+            config = format_controller(folder / f"n{n}", n, end, voters)
             stack.callback(engine.remove, names[n])
             engine.run(names[n], _container(ensure(engine), prefix, folder, config, end))
         found = Contained(folder, engine, names, ends)
         found.await_well()
         yield found
-
-
-def _format(folder: Path, number: int, end: Endpoint, voters: str) -> Path:
-    folder.mkdir(parents=True)
-    settings = {
-        "node.id": number,
-        "process.roles": "controller",
-        "listeners": f"CONTROLLER://{end.host}:{end.port}",
-        "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": voters,
-        "controller.quorum.election.timeout.ms": 500,
-        "log.dirs": folder / "data",
-        "krucible.brokers": "7,8",
-        "read.barrier": "true",
-    }
-    config = folder / "node.properties"
-    config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-    words = ["format", "--config", str(config), "--cluster-id", CLUSTER_ID]
-    subprocess.run([sys.executable, "-m", "node", *words], check=True, capture_output=True)
-    return config
 
 
 def _container(

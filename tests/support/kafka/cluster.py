@@ -68,6 +68,7 @@ class Member(ABC):
     properties: dict[str, str]
     dist: KafkaDist
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    space: str | None = None  # the network namespace that its process is in
     is_paused: bool = field(default=False, init=False)
 
     @property
@@ -127,13 +128,19 @@ class Member(ABC):
         assert not self.alive, f"node {self.node_id} runs already"
         # A killed test run takes its nodes with it.
         guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+        inside = [] if self.space is None else ["ip", "netns", "exec", self.space]
         with (self.folder / "output.log").open("ab") as output:
             self.process = subprocess.Popen(
-                [*guard, *self._run_argv()],
+                [*guard, *inside, *self.argv],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
+
+    @property
+    def argv(self) -> list[str]:
+        """The command line of its process, on its host."""
+        return self._run_argv()
 
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone; nothing when it does not run."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 
@@ -21,6 +21,7 @@ from tests.support.kafka.cluster import (
     free_ports,
     running,
 )
+from tests.support.ssh.hosts import SshdHost
 
 _TIMERS = {
     "controller.quorum.election.timeout.ms": "500",
@@ -53,7 +54,11 @@ _SMALL_BROKER = {
 
 @contextlib.contextmanager
 def static_quorum(
-    dist: KafkaDist, folder: Path, kinds: Mapping[int, str], **settings: str
+    dist: KafkaDist,
+    folder: Path,
+    kinds: Mapping[int, str],
+    hosts: Mapping[int, SshdHost] | None = None,
+    **settings: str,
 ) -> Iterator[Quorum]:
     """Formatted, not started controllers with static voters (kraft.version 0).
 
@@ -61,12 +66,15 @@ def static_quorum(
         dist: Kafka.
         folder: Where their directories are made.
         kinds: "kafka" or "ours", by node id.
+        hosts: By node id, the host of each; else all are on this one.
         settings: Properties of all nodes, with ``_`` for the dots.
     """
-    ports = dict(zip(kinds, free_ports(len(kinds)), strict=True))
-    voters = ",".join(f"{i}@{HOST}:{port}" for i, port in ports.items())
+    ends = _ends(kinds, hosts or {})
+    voters = ",".join(f"{i}@{end.host}:{end.port}" for i, end in ends.items())
     finding = {"controller.quorum.voters": voters}
-    quorum = Quorum(_controllers(dist, folder, kinds, ports, finding | _dotted(settings)))
+    quorum = Quorum(_controllers(dist, folder, kinds, ends, finding | _dotted(settings)))
+    for node_id, host in (hosts or {}).items():
+        quorum[node_id].space = host.name
     with running(quorum):
         for member in quorum:
             member.format()
@@ -91,13 +99,13 @@ def dynamic_quorum(
         settings: Properties of all nodes, with ``_`` for the dots.
     """
     everybody = {**kinds, **(joining or {})}
-    ports = dict(zip(everybody, free_ports(len(everybody)), strict=True))
-    servers = ",".join(f"{HOST}:{port}" for port in ports.values())
+    ends = _ends(everybody, {})
+    servers = ",".join(f"{end.host}:{end.port}" for end in ends.values())
     finding = {"controller.quorum.bootstrap.servers": servers}
-    members = _controllers(dist, folder, everybody, ports, finding | _dotted(settings))
+    members = _controllers(dist, folder, everybody, ends, finding | _dotted(settings))
     rng = Random(1)
     directories = {node_id: uuid_to_text(random_id(rng)) for node_id in kinds}
-    first = ",".join(f"{i}@{HOST}:{ports[i]}:{directories[i]}" for i in kinds)
+    first = ",".join(f"{i}@{HOST}:{ends[i].port}:{directories[i]}" for i in kinds)
     quorum = Quorum(members)
     with running(quorum):
         for node_id, member in members.items():
@@ -108,11 +116,20 @@ def dynamic_quorum(
         yield quorum
 
 
+def _ends(nodes: Iterable[int], hosts: Mapping[int, SshdHost]) -> dict[int, Endpoint]:
+    """Where each node listens: on a port of this host, or of its own."""
+    chosen = list(nodes)
+    return {
+        node_id: Endpoint(hosts[node_id].address if node_id in hosts else HOST, port)
+        for node_id, port in zip(chosen, free_ports(len(chosen)), strict=True)
+    }
+
+
 def _controllers(
     dist: KafkaDist,
     folder: Path,
     kinds: Mapping[int, str],
-    ports: Mapping[int, int],
+    ends: Mapping[int, Endpoint],
     properties: Mapping[str, str],
 ) -> dict[int, Member]:
     members = {}
@@ -120,15 +137,14 @@ def _controllers(
         own = {
             "node.id": str(node_id),
             "process.roles": "controller",
-            "listeners": f"CONTROLLER://{HOST}:{ports[node_id]}",
+            "listeners": f"CONTROLLER://{ends[node_id].host}:{ends[node_id].port}",
             "log.dirs": str(folder / f"n{node_id}" / "data"),
             **_TIMERS,
             **_LISTENERS,
             **(_OURS_ONLY if kind == "ours" else {}),
             **properties,
         }
-        endpoint = Endpoint(HOST, ports[node_id])
-        members[node_id] = KINDS[kind](node_id, endpoint, folder / f"n{node_id}", own, dist)
+        members[node_id] = KINDS[kind](node_id, ends[node_id], folder / f"n{node_id}", own, dist)
     return members
 
 
