@@ -64,6 +64,6 @@ public final class LiveWrong {
             return;
         }
         TraceVotes.from(part, NOBODY, new Uuid(0, 1));
-        LiveNode.client().handle(LiveRaft.with(asked, again));
+        LiveNode.client().handle(LiveAsked.with(asked, again));
     }
 }

@@ -11,7 +11,6 @@ import java.util.OptionalInt;
 import java.util.Properties;
 
 import org.apache.kafka.common.Uuid;
-import org.apache.kafka.common.protocol.ApiMessage;
 
 /** What a live raft client has and is asked, which has other forms in other releases. */
 final class LiveRaft {
@@ -38,20 +37,11 @@ final class LiveRaft {
         return TraceQuorum.timeoutMs(config.fetchTimeoutMs());
     }
 
-    static long offset(LogOffsetMetadata place) {
-        return place.offset;
-    }
-
     static Optional<ElectionState> stored(QuorumStateStore store) {
         return Optional.ofNullable(store.readElectionState());
     }
 
     static OptionalInt destination(RaftRequest.Outbound asked) {
         return OptionalInt.of(asked.destinationId());
-    }
-
-    /** The same request with other contents. */
-    static RaftRequest.Inbound with(RaftRequest.Inbound asked, ApiMessage data) {
-        return new RaftRequest.Inbound(asked.correlationId(), data, asked.createdTimeMs());
     }
 }

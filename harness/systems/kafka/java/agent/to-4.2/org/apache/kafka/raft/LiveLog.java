@@ -13,7 +13,7 @@ final class LiveLog {
     }
 
     long end() {
-        return LiveRaft.offset(log.endOffset());
+        return TraceOffset.of(log.endOffset());
     }
 
     long start() {

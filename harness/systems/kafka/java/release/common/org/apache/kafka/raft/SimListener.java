@@ -58,7 +58,7 @@ final class SimListener implements SimHearer<byte[]>, SimMachine<byte[]> {
 
     /** Append records; the offset of the last. */
     long append(int epoch, List<byte[]> values) {
-        return SimClient.append(client, epoch, values);
+        return SimAsked.append(client, epoch, values);
     }
 
     void snapshot(OffsetAndEpoch id, List<byte[]> values) {

@@ -523,7 +523,7 @@ final class SimLog implements SimMetadataLog {
 
     @Override
     public void updateHighWatermark(LogOffsetMetadata metadata) {
-        long wanted = Math.max(start, Math.min(end, SimClient.offset(metadata)));
+        long wanted = Math.max(start, Math.min(end, TraceOffset.of(metadata)));
         if (wanted != highWatermark) {
             highWatermark = wanted;
             node.teller.highWatermark(wanted);
@@ -691,7 +691,7 @@ final class SimLog implements SimMetadataLog {
         if (valid.kind() != ValidOffsetAndEpoch.Kind.VALID) {
             throw new IllegalArgumentException("Snapshot id (" + id + ") is not valid according to the log: " + valid);
         }
-        long base = SimClient.offset(read(TraceId.offset(id), Isolation.COMMITTED, 1).startOffsetMetadata);
+        long base = TraceOffset.of(read(TraceId.offset(id), Isolation.COMMITTED, 1).startOffsetMetadata);
         if (base != TraceId.offset(id)) {
             throw new IllegalArgumentException("Cannot create snapshot at offset (" + TraceId.offset(id)
                 + ") because it is not batch aligned. The batch containing the requested offset has a base offset of ("

@@ -24,7 +24,7 @@ final class SimRaft<T> {
     private final SimReplica node;
     private final Map<String, String> identity;
     private final Metrics metrics;
-    private final SimClient.Config config;
+    private final int fetchTimeoutMs;
     private final LogContext logContext;
     private final Map<Integer, InetSocketAddress> voters;
     private KafkaRaftClient<T> client;
@@ -35,7 +35,7 @@ final class SimRaft<T> {
         this.identity = identity;
         this.metrics = new Metrics(node.clock);
         this.logContext = new LogContext("[RaftManager id=" + node.id + "] ");
-        this.config = new SimClient.Config(node.settings);
+        this.fetchTimeoutMs = SimClient.fetchTimeoutMs(node.settings);
         this.voters = voters(node.settings);
     }
 
@@ -54,9 +54,9 @@ final class SimRaft<T> {
             listeners.put(LISTENER, InetSocketAddress.createUnresolved(at[0], Integer.parseInt(at[1])));
         }
         Random random = new Random(Long.parseLong(identity.get("seed")));
-        client = SimClient.made(new SimClient.Parts<>(
+        client = SimClient.made(new SimParts<>(
             node, identity, uuid(identity.get("directory.id")), isController, bootstrap(), listeners, voters,
-            machine, channel, queue, log, expirations, store, metrics, logContext, random, config));
+            machine, channel, queue, log, expirations, store, metrics, logContext, random));
         machine.open(client);
         SimClient.join(client, voters, store, metrics);
     }
@@ -94,7 +94,7 @@ final class SimRaft<T> {
     }
 
     RaftRequest.Inbound inbound(int correlation, short version, ApiMessage data, long createdMs) {
-        return SimClient.inbound(correlation, version, data, createdMs);
+        return SimAsked.request(correlation, version, data, createdMs);
     }
 
     void shutdown(int timeoutMs) {
@@ -137,11 +137,11 @@ final class SimRaft<T> {
     }
 
     Optional<SimPeer> destination(RaftRequest.Outbound request) {
-        return SimClient.destination(request, voters);
+        return SimSent.destination(request, voters);
     }
 
     long checkQuorumMs() {
-        return TraceQuorum.timeoutMs(config.fetchTimeoutMs());
+        return TraceQuorum.timeoutMs(fetchTimeoutMs);
     }
 
     private static Uuid uuid(String hex) {

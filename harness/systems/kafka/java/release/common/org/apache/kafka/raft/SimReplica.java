@@ -54,7 +54,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
         RaftRequest.Outbound request, short version, CompletableFuture<RaftResponse.Inbound> answer
     ) {
         void complete(ApiMessage data) {
-            answer.complete(SimClient.answered(request, data));
+            answer.complete(SimSent.answered(request, data));
         }
     }
 

@@ -1,135 +1,60 @@
 package org.apache.kafka.raft;
 
-import java.lang.reflect.Constructor;
 import java.net.InetSocketAddress;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.OptionalInt;
-import java.util.Random;
 
-import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.AbstractConfig;
 import org.apache.kafka.common.feature.SupportedVersionRange;
 import org.apache.kafka.common.metrics.Metrics;
-import org.apache.kafka.common.network.ListenerName;
-import org.apache.kafka.common.protocol.ApiMessage;
-import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.raft.internals.BatchMemoryPool;
 
-/** A raft client that knows voters by their directories, too (KIP-853): how it is made and asked. */
+/** A raft client that knows voters by their directories, too (KIP-853): how it is made. */
 final class SimClient {
-    private static final int MAX_FETCH_WAIT_MS = 500; // of KafkaRaftClient, where it is private in some releases
-
     private SimClient() {
     }
 
-    /** The settings of a quorum. */
-    static final class Config {
-        private final QuorumConfig quorum;
-
-        Config(Map<String, String> settings) {
-            Map<String, String> known = new HashMap<>();
-            for (String name : QuorumConfig.CONFIG_DEF.names()) {
-                if (settings.containsKey(name)) {
-                    known.put(name, settings.get(name));
-                }
-            }
-            this.quorum = new QuorumConfig(new AbstractConfig(QuorumConfig.CONFIG_DEF, known, false));
-        }
-
-        int fetchTimeoutMs() {
-            return quorum.fetchTimeoutMs();
-        }
-    }
-
-    /** All that a client is made of. */
-    record Parts<T>(
-        SimReplica node,
-        Map<String, String> identity,
-        Uuid directory,
-        boolean isController,
-        List<InetSocketAddress> bootstrap,
-        Map<ListenerName, InetSocketAddress> listeners,
-        Map<Integer, InetSocketAddress> voters,
-        SimMachine<T> machine,
-        NetworkChannel channel,
-        RaftMessageQueue queue,
-        SimMetadataLog log,
-        ExpirationService expirations,
-        QuorumStateStore store,
-        Metrics metrics,
-        LogContext logContext,
-        Random random,
-        Config config
-    ) { }
-
-    static <T> KafkaRaftClient<T> made(Parts<T> parts) {
-        return made(KafkaRaftClient.class,
-            OptionalInt.of(parts.node.id),
-            parts.directory,
-            parts.machine.serde(),
-            parts.channel,
-            parts.queue,
-            parts.log,
+    static <T> KafkaRaftClient<T> made(SimParts<T> parts) {
+        return TraceInside.made(KafkaRaftClient.class,
+            OptionalInt.of(parts.node().id),
+            parts.directory(),
+            parts.machine().serde(),
+            parts.channel(),
+            parts.queue(),
+            parts.log(),
             new BatchMemoryPool(5, KafkaRaftClient.MAX_BATCH_SIZE_BYTES),
-            parts.node.clock,
-            parts.expirations,
-            MAX_FETCH_WAIT_MS,
-            parts.isController,
-            parts.identity.get("cluster.id"),
-            parts.bootstrap,
-            Endpoints.fromInetSocketAddresses(parts.listeners),
+            parts.node().clock,
+            parts.expirations(),
+            SimParts.MAX_FETCH_WAIT_MS,
+            parts.isController(),
+            parts.identity().get("cluster.id"),
+            parts.bootstrap(),
+            Endpoints.fromInetSocketAddresses(parts.listeners()),
             new SupportedVersionRange((short) 0, SimQuorum.KRAFT_VERSION),
-            parts.logContext,
-            parts.random,
-            parts.config.quorum
+            parts.logContext(),
+            parts.random(),
+            config(parts.node().settings)
         );
     }
 
-    @SuppressWarnings("unchecked")
-    private static <T> T made(Class<?> type, Object... arguments) {
-        try {
-            for (Constructor<?> each : type.getDeclaredConstructors()) {
-                if (each.getParameterCount() == arguments.length) {
-                    each.setAccessible(true);
-                    return (T) each.newInstance(arguments);
-                }
+    private static QuorumConfig config(Map<String, String> settings) {
+        Map<String, String> known = new HashMap<>();
+        for (String name : QuorumConfig.CONFIG_DEF.names()) {
+            if (settings.containsKey(name)) {
+                known.put(name, settings.get(name));
             }
-        } catch (ReflectiveOperationException e) {
-            throw new IllegalStateException(e);
         }
-        throw new IllegalStateException(type + " has no constructor of " + arguments.length + " arguments");
+        return new QuorumConfig(new AbstractConfig(QuorumConfig.CONFIG_DEF, known, false));
+    }
+
+    static int fetchTimeoutMs(Map<String, String> settings) {
+        return config(settings).fetchTimeoutMs();
     }
 
     static void join(
         KafkaRaftClient<?> client, Map<Integer, InetSocketAddress> voters, QuorumStateStore store, Metrics metrics
     ) {
         SimQuorum.join(client, voters, store, metrics);
-    }
-
-    static long append(KafkaRaftClient<byte[]> client, int epoch, List<byte[]> values) {
-        long offset = client.prepareAppend(epoch, values);
-        client.schedulePreparedAppend();
-        return offset;
-    }
-
-    static long offset(LogOffsetMetadata metadata) {
-        return metadata.offset();
-    }
-
-    // ------------------------------------------------------------------ requests
-
-    static RaftRequest.Inbound inbound(int correlation, short version, ApiMessage data, long createdMs) {
-        return new RaftRequest.Inbound(SimRaft.LISTENER, correlation, version, data, createdMs);
-    }
-
-    static RaftResponse.Inbound answered(RaftRequest.Outbound request, ApiMessage data) {
-        return new RaftResponse.Inbound(request.correlationId(), data, request.destination());
-    }
-
-    static Optional<SimPeer> destination(RaftRequest.Outbound request, Map<Integer, InetSocketAddress> voters) {
-        return Optional.ofNullable(request.destination()).map(to -> new SimPeer(to.id(), to.host(), to.port()));
     }
 }

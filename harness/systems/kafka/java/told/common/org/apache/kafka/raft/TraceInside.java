@@ -3,6 +3,7 @@ package org.apache.kafka.raft;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
+import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 
@@ -76,5 +77,21 @@ public final class TraceInside {
             throw new IllegalStateException(e);
         }
         throw new IllegalStateException(of.getClass() + " has no method " + name);
+    }
+
+    /** Make one of a class that has one constructor of so many arguments. */
+    @SuppressWarnings("unchecked")
+    static <T> T made(Class<?> type, Object... arguments) {
+        try {
+            for (Constructor<?> each : type.getDeclaredConstructors()) {
+                if (each.getParameterCount() == arguments.length) {
+                    each.setAccessible(true);
+                    return (T) each.newInstance(arguments);
+                }
+            }
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
+        throw new IllegalStateException(type + " has no constructor of " + arguments.length + " arguments");
     }
 }

@@ -62,7 +62,7 @@ final class TraceTeller {
             .put("log_start", node.startOffset())
             .put("flushed", flushed);
         told.open("qs", '{').comma().raw("\"ep\":").raw(found.isPresent() ? "" + epoch : "null");
-        Optional<ReplicaKey> voted = found.flatMap(TraceElection::voted);
+        Optional<ReplicaKey> voted = found.flatMap(TraceVoted::key);
         int leader = found.map(TraceElection::leader).orElse(-1);
         told.known("leader", leader)
             .known("voted", voted.map(ReplicaKey::id).orElse(-1))
@@ -80,7 +80,7 @@ final class TraceTeller {
     }
 
     void electionState(ElectionState state) {
-        Optional<ReplicaKey> voted = TraceElection.voted(state);
+        Optional<ReplicaKey> voted = TraceVoted.key(state);
         node.event(TraceElection.epoch(state), "qs")
             .known("leader", TraceElection.leader(state))
             .known("voted", voted.map(ReplicaKey::id).orElse(-1))
@@ -97,7 +97,7 @@ final class TraceTeller {
     void transition(EpochState state, EpochState from) {
         role = state;
         ElectionState election = state.election();
-        Optional<ReplicaKey> voted = TraceElection.voted(election);
+        Optional<ReplicaKey> voted = TraceVoted.key(election);
         String cause = node.cause();
         TraceEvents told = node.event(state.epoch(), "role")
             .put("from", from == null ? null : TraceClient.role(from))

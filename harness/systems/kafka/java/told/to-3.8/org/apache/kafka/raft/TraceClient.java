@@ -20,7 +20,7 @@ final class TraceClient {
     }
 
     static VoterSet lastVoters(KafkaRaftClient<?> client) {
-        return VoterSet.of(TraceElection.voters(client));
+        return VoterSet.of(TraceVoted.voters(client));
     }
 
     static OptionalLong lastVotersOffset(KafkaRaftClient<?> client) {

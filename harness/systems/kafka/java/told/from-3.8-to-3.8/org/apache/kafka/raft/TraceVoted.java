@@ -5,20 +5,12 @@ import java.util.Set;
 
 import org.apache.kafka.raft.internals.KRaftControlRecordStateMachine;
 
-/** What an ElectionState says, and who the voters are: a key with a directory may be there, but nobody gives one. */
-final class TraceElection {
-    private TraceElection() {
+/** Who got a vote, and who the voters are: a key with a directory may be there, but nobody gives one. */
+final class TraceVoted {
+    private TraceVoted() {
     }
 
-    static int epoch(ElectionState state) {
-        return state.epoch();
-    }
-
-    static int leader(ElectionState state) {
-        return state.leaderIdOrSentinel();
-    }
-
-    static Optional<ReplicaKey> voted(ElectionState state) {
+    static Optional<ReplicaKey> key(ElectionState state) {
         return state.optionalVotedKey().map(key -> ReplicaKey.of(key.id()));
     }
 

@@ -1,7 +1,5 @@
 package org.apache.kafka.raft;
 
-import java.util.Optional;
-
 /** What an ElectionState says. */
 final class TraceElection {
     private TraceElection() {
@@ -13,9 +11,5 @@ final class TraceElection {
 
     static int leader(ElectionState state) {
         return state.leaderIdOrSentinel();
-    }
-
-    static Optional<ReplicaKey> voted(ElectionState state) {
-        return state.optionalVotedKey();
     }
 }

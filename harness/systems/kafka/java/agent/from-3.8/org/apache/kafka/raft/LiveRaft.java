@@ -5,7 +5,6 @@ import java.util.Optional;
 import java.util.OptionalInt;
 
 import org.apache.kafka.common.Uuid;
-import org.apache.kafka.common.protocol.ApiMessage;
 
 /** What a live raft client has and is asked, which has other forms in other releases. */
 final class LiveRaft {
@@ -25,10 +24,6 @@ final class LiveRaft {
         return TraceQuorum.timeoutMs(config.fetchTimeoutMs());
     }
 
-    static long offset(LogOffsetMetadata place) {
-        return place.offset;
-    }
-
     static Optional<ElectionState> stored(QuorumStateStore store) {
         return store.readElectionState();
     }
@@ -36,10 +31,5 @@ final class LiveRaft {
     /** The node that a request goes to; empty: not known yet. */
     static OptionalInt destination(RaftRequest.Outbound asked) {
         return asked.destination() == null ? OptionalInt.empty() : OptionalInt.of(asked.destination().id());
-    }
-
-    /** The same request with other contents. */
-    static RaftRequest.Inbound with(RaftRequest.Inbound asked, ApiMessage data) {
-        return new RaftRequest.Inbound(asked.correlationId(), data, asked.createdTimeMs());
     }
 }
