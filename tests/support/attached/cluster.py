@@ -16,7 +16,7 @@ from harness.processes.procfs import ProcessId, identify, processes, send_signal
 from harness.systems.kafka.distribution import KafkaDist
 from tests.support.kafka.calls import describe_quorum
 from tests.support.kafka.cluster import Member, Quorum, running, wait_for
-from tests.support.kafka.quorums import kafka_broker, our_broker, static_quorum
+from tests.support.kafka.quorums import kafka_broker, our_broker, quorum_on_hosts
 from tests.support.ssh.hosts import Hosts
 
 WAIT_S = 90.0
@@ -153,7 +153,7 @@ def foreign(
     make = our_broker if dist is None else kafka_broker
     barrier = {"read_barrier": "true"} if dist is None else {}  # else reads may be stale
     places = {} if hosts is None else dict(zip(kinds, hosts.hosts, strict=False))
-    with static_quorum(dist, folder, kinds, places, **barrier) as quorum:  # type: ignore[arg-type] # ours needs none
+    with quorum_on_hosts(dist, folder, kinds, places, barrier) as quorum:  # type: ignore[arg-type] # ours needs none
         quorum.start_all()
         ours = [make(dist, folder, 11 + n, quorum) for n in range(brokers)]  # type: ignore[arg-type]
         with running(ours):

@@ -54,11 +54,7 @@ _SMALL_BROKER = {
 
 @contextlib.contextmanager
 def static_quorum(
-    dist: KafkaDist,
-    folder: Path,
-    kinds: Mapping[int, str],
-    hosts: Mapping[int, SshdHost] | None = None,
-    **settings: str,
+    dist: KafkaDist, folder: Path, kinds: Mapping[int, str], **settings: str
 ) -> Iterator[Quorum]:
     """Formatted, not started controllers with static voters (kraft.version 0).
 
@@ -66,14 +62,26 @@ def static_quorum(
         dist: Kafka.
         folder: Where their directories are made.
         kinds: "kafka" or "ours", by node id.
-        hosts: By node id, the host of each; else all are on this one.
         settings: Properties of all nodes, with ``_`` for the dots.
     """
-    ends = _ends(kinds, hosts or {})
+    with quorum_on_hosts(dist, folder, kinds, {}, settings) as quorum:
+        yield quorum
+
+
+@contextlib.contextmanager
+def quorum_on_hosts(
+    dist: KafkaDist,
+    folder: Path,
+    kinds: Mapping[int, str],
+    hosts: Mapping[int, SshdHost],
+    settings: Mapping[str, str],
+) -> Iterator[Quorum]:
+    """The same, each on a host of its own where ``hosts`` names one for its id."""
+    ends = _ends(kinds, hosts)
     voters = ",".join(f"{i}@{end.host}:{end.port}" for i, end in ends.items())
     finding = {"controller.quorum.voters": voters}
     quorum = Quorum(_controllers(dist, folder, kinds, ends, finding | _dotted(settings)))
-    for node_id, host in (hosts or {}).items():
+    for node_id, host in hosts.items():
         quorum[node_id].space = host.name
     with running(quorum):
         for member in quorum:
