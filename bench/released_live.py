@@ -100,6 +100,15 @@ def shows(results: Mapping[str, Any], sign: str) -> bool:
     return sign in broken or any(name.startswith(sign) for name in results.get("known", {}))
 
 
+def story(results: Mapping[str, Any]) -> str:
+    """Tell a verdict, and what it goes by."""
+    found = [
+        f"{a['invariant']}: {a['message']}" for r in results["results"] for a in r["anomalies"]
+    ]
+    why = [*results["system_reasons"], *results["harness_reasons"], *found[:3]]
+    return f"{results['system']}; {'; '.join(why)}"
+
+
 def main() -> None:
     """Hunt, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -113,9 +122,15 @@ def main() -> None:
         for hunt in (each for each in HUNTS if args.only in (None, each.name)):
             caught = green = 0
             for seed in range(1, args.tries + 1):
-                caught += shows(run(hunt.affected, hunt.options, seed, store), hunt.sign)
+                broken = run(hunt.affected, hunt.options, seed, store)
                 fixed = run(hunt.fixed, hunt.options, seed, store)
-                green += fixed["system"] == "valid" and not shows(fixed, hunt.sign)
+                is_caught = shows(broken, hunt.sign)
+                is_green = fixed["system"] == "valid" and not shows(fixed, hunt.sign)
+                caught, green = caught + is_caught, green + is_green
+                if not is_caught:
+                    say(f"{hunt.affected}, seed {seed}, is not caught: {story(broken)}")
+                if not is_green:
+                    say(f"{hunt.fixed}, seed {seed}, is not green: {story(fixed)}")
                 say(f"{hunt.name}: {caught} caught and {green} green of {seed}")
             of = f"of {args.tries}"
             row = (hunt.name, hunt.affected, f"{caught} {of}", hunt.fixed, f"{green} {of}")

@@ -24,7 +24,7 @@ _CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 
 
 @contextmanager
-def standalone_cluster(folder: Path, workers: int) -> Iterator[str]:
+def standalone_cluster(folder: Path, workers: int, cores: int = 1) -> Iterator[str]:
     """Start a cluster; gives the address of its master once all workers are registered."""
     environ = {
         **{name: value for name, value in os.environ.items() if name != "SPARK_CONF_DIR"},
@@ -39,7 +39,7 @@ def standalone_cluster(folder: Path, workers: int) -> Iterator[str]:
         address = _wait(log, _MASTER, 1)[0]
         for number in range(workers):
             work = folder / f"worker-{number}"
-            options = ("--cores", "1", "--memory", "1g", "--work-dir", str(work), address)
+            options = ("--cores", str(cores), "--memory", "1g", "--work-dir", str(work), address)
             stack.enter_context(
                 _daemon(folder / f"{number}.log", environ, "worker.Worker", *options)
             )
