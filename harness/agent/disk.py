@@ -83,8 +83,8 @@ class Disk:
         Returns:
             Why it had ended before, when nothing that is meant to had ended it.
         """
-        meant = self._was_cut or self._server.code in (None, power_lost)
-        why = None if meant else f"{self._server.end}{self._said()}"
+        broke = self.has_ended and not self._was_cut and self._server.code != power_lost
+        why = f"{self._server.end}{self._said()}" if broke else None
         self._kill()
         return why
 

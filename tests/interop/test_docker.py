@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from harness.systems.kafka.distribution import KafkaDist
 from tests.support.commands.process import journals, run
 from tests.support.commands.victim import kills, running
 from tests.support.docker.cluster import left_of, need_engine
+from tests.support.docker.kafka_image import kafka_image
 from tests.support.kafka.told import judged_from_inside
 from tests.support.live.scene import LiveScene, play
 
@@ -37,6 +39,29 @@ def test_kafka_in_containers_is_valid_under_kills_cuts_and_slow_links(tmp_path: 
     judged_from_inside(ran)
     assert left_of(tmp_path / "state") == []
     assert journals(tmp_path / "state") == []
+
+
+@pytest.mark.long
+def test_an_image_of_kafkas_own_is_run_with_its_own_java_and_jars(
+    kafka: KafkaDist, tmp_path: Path
+) -> None:
+    before = volumes()
+    with kafka_image(tmp_path / "image", kafka) as image:
+        faults = "kill,partition-isolate-leader,power,disk-full,slow-links"
+        setting = f"krucible.kafka.image={image}"
+        ran = run(tmp_path, **SMALL, nemesis=faults, time_limit=20, seed=5, set=setting)
+        judged_from_inside(ran)
+        other = run(tmp_path, **SMALL, set=setting, kafka_version="4.4.0", time_limit=2)
+        assert other.code == 255, other.explain()
+        assert f"image {image}: there is no /opt/kafka/libs/kafka-raft-4.4.0.jar" in other.explain()
+    assert left_of(tmp_path / "state") == []
+    assert volumes() == before, "an image of Kafka's declares volumes"
+
+
+def volumes() -> set[str]:
+    """The volumes that the Engine has."""
+    listed = ["docker", "volume", "ls", "--quiet"]
+    return set(subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split())
 
 
 @pytest.mark.long

@@ -10,10 +10,13 @@ import pytest
 
 from harness.systems.kafka.distribution import KafkaDist, cache_folder
 from tests.support.commands.process import journals, run
+from tests.support.commands.victim import kills, running
+from tests.support.kafka.cluster import wait_for
 from tests.support.kafka.told import judged_from_inside
 from tests.support.ssh.hosts import Hosts, sshd_hosts
 
 pytestmark = pytest.mark.slow
+MOMENT_MAX_S = 40.0  # of start-up, faults and recovery
 SMALL = {"env": "ssh", "system": "kafka", "workload": "producer-ids", "observers": 0, "rate": 50}
 
 
@@ -52,6 +55,19 @@ def test_kafkas_disks_and_power_on_hosts_are_in_our_hands(hosts: Hosts, tmp_path
     assert {"power loss", "disk"} <= seen, ran.explain()
     assert hosts.left(tmp_path) == []
     assert journals(tmp_path / "state") == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(kills(1)))
+def test_killed_at_any_moment_nothing_stays_on_any_host(
+    hosts: Hosts, tmp_path: Path, number: int
+) -> None:
+    faults = "kill,pause,partition,slow-links,power,disk,clock"
+    options = {**SMALL, "hosts": hosts.file(tmp_path), "nemesis": faults, "time-limit": 20}
+    with running(tmp_path, {**options, "seed": number}) as victim:
+        victim.kill_within(MOMENT_MAX_S, f"moment {number}")
+        wait_for(lambda: hosts.left(tmp_path) == [], "hosts are as before", lambda: victim.said)
+        victim.assert_healed()
 
 
 def test_a_host_without_java_says_so(hosts: Hosts, tmp_path: Path) -> None:
