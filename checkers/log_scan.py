@@ -155,11 +155,9 @@ def _is_of(finding: Finding, errors: Sequence[int]) -> bool:
     """Tell whether a finding names one of these errors, in Python's words or in Java's."""
     if any(f"[Errno {number}]" in finding.line for number in errors):
         return True
-    said = [f": {os.strerror(number)}" for number in errors]
-    unnamed = _EIO if errno.EIO in errors else ()
-    return any(
-        line.endswith(tuple(said)) or any(text in line for text in unnamed) for line in finding.why
-    )
+    names = tuple(f": {os.strerror(number)}" for number in errors)
+    said = (*(f"{name} (" for name in names), *(_EIO if errno.EIO in errors else ()))
+    return any(line.endswith(names) or any(text in line for text in said) for line in finding.why)
 
 
 def scan(lines: Sequence[str]) -> Iterator[Finding]:

@@ -156,6 +156,16 @@ def test_a_node_may_die_of_the_disk_error_that_a_fault_gave_it(
         assert result.valid is (valid or Valid.INVALID)
 
 
+def test_a_jvm_may_say_what_it_did_behind_the_name_of_the_error() -> None:
+    said = "java.io.UncheckedIOException: java.io.IOException: Input/output error (msync failed)"
+    output = {"n2": ("ERROR ProcessTerminatingFaultHandler: Encountered fatal fault: of I/O", said)}
+    for number, valid in ((errno.EIO, Valid.VALID), (errno.ENOSPC, Valid.INVALID)):
+        seen = {"saw": "disk", "node": "n2", "errno": number}
+        op = Op(0, 0, "nemesis", "info", "inject", {"evidence": [seen]})
+        result = log_scan(RunData(RunSpec(seed=1), History([op]), output=output))
+        assert result.valid is valid
+
+
 @pytest.mark.parametrize(("ops", "valid"), [(1, Valid.VALID), (2, Valid.INVALID)])
 def test_a_fault_that_is_being_installed_has_no_evidence_yet(ops: int, valid: Valid) -> None:
     """A simulation stops at its first violation, which may come before the fault was seen."""

@@ -86,15 +86,20 @@ def test_what_cannot_be_done_says_why(sleeper: subprocess.Popen[bytes], tmp_path
         foreign.start({"pid_file": str(tmp_path / "none"), "start": ["/nowhere"]})
 
 
+def systemctl(folder: Path, pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program in the place of systemctl: the main pid is in a file, what is asked goes to one."""
+    program = folder / "systemctl"
+    says = f'case "$1" in show) cat {folder}/main;; *) echo "$@" >>{folder}/asked;; esac'
+    program.write_text(f"#!/bin/sh\n{says}\n[ $1 != start ] || [ ! -e {folder}/refuse ]\n")
+    program.chmod(0o755)
+    (folder / "main").write_text(f"{pid}\n")
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
 def test_a_unit_is_asked_of_systemctl(
     sleeper: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = tmp_path / "systemctl"
-    says = f'case "$1" in show) cat {tmp_path}/main;; *) echo "$@" >>{tmp_path}/asked;; esac'
-    program.write_text(f"#!/bin/sh\n{says}\n")
-    program.chmod(0o755)
-    (tmp_path / "main").write_text(f"{sleeper.pid}\n")
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    systemctl(tmp_path, sleeper.pid, monkeypatch)
     target = {"unit": "kafka"}
     assert foreign.look(target)["pid"] == sleeper.pid
     assert not foreign.start(target)
@@ -105,3 +110,26 @@ def test_a_unit_is_asked_of_systemctl(
     with pytest.raises(Refused, match="is not there"):  # this program starts nothing
         foreign.start(target)
     assert (tmp_path / "asked").read_text() == "start kafka\n"
+
+
+def test_a_unit_that_systemd_refuses_to_start_is_asked_for_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    systemctl(tmp_path, 0, monkeypatch)
+    (tmp_path / "refuse").touch()
+    with pytest.raises(Refused, match="systemctl start kafka failed"):
+        foreign.start({"unit": "kafka"})
+    assert (tmp_path / "asked").read_text() == "start kafka\nreset-failed kafka\nstart kafka\n"
+
+
+def test_a_process_is_gone_once_its_owner_has_started_another(
+    sleeper: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    systemctl(tmp_path, sleeper.pid, monkeypatch)
+    target = {"unit": "kafka"}
+    who = foreign.look(target)
+    with pytest.raises(Refused, match="is not gone"):
+        foreign.await_state(target, wanted="gone", timeout_s=0, who=who)
+    (tmp_path / "main").write_text(f"{os.getpid()}\n")
+    now = foreign.await_state(target, wanted="gone", timeout_s=0, who=who)
+    assert now["pid"] == os.getpid()
