@@ -53,6 +53,7 @@ MIN_ISR = "min.insync.replicas"
 BROKER_RESOURCE, CLUSTER = 4, ""
 SET, DELETE = 0, 1
 UNCLEAN = 1  # type of an election
+ELECTED = "elected"
 NO_ELECTION = ("election-not-needed", "eligible-leaders-not-available")  # answers, too
 OPS_PER_PARTITION = 50  # alters; then come the next ones, and these may be deleted
 ALTERS, LOOKS, MINIMA = 60, 12, 6  # weights; of all others, 1
@@ -145,7 +146,10 @@ class ElrOps:
                     await set_minimum(self._route, topic, asked["size"])
                     return op.with_(type="ok")
                 case "elect":
-                    return op.with_(type="ok", value={"told": await self._elect(op.key or "")})
+                    return op.with_(
+                        type="ok",
+                        value={"told": await elect(self._route, TOPIC_PREFIX + (op.key or ""))},
+                    )
                 case "retire":
                     await self._topics.delete(TOPIC_PREFIX + (op.key or ""))
                     return op.with_(type="ok")
@@ -177,26 +181,31 @@ class ElrOps:
         except Outcome as outcome:  # whatever came of it, something may have been done
             raise Outcome(outcome.error, definite=False) from outcome
 
-    async def _elect(self, key: str) -> str:
-        """Ask for a leader, at the cost of messages where there is no other; what came of it."""
-        partition = TopicPartitions(topic=TopicName(TOPIC_PREFIX + key), partitions=(i32(0),))
-        wanted = ElectLeadersRequest(
-            election_type=i8(UNCLEAN), topic_partitions=(partition,), timeout=REQUEST_TIMEOUT
-        )
 
-        async def attempt(connection: Caller) -> None:
-            answer = no_error(await request(connection, wanted))
-            if len(answer.replica_election_results) != 1:
-                raise Outcome("bad-answer: not of the one topic", definite=False)
-            the_row(answer.replica_election_results[0].partition_result)
+async def elect(route: Route, topic: str) -> str:
+    """Ask for a leader, at the cost of messages where there is no other; what came of it.
 
-        try:
-            await self._route.at_controller(attempt, deadline_s())
-        except Outcome as outcome:
-            if outcome.error not in NO_ELECTION:
-                raise
-            return outcome.error
-        return "elected"
+    Raises:
+        Outcome: It was refused for another reason, or nobody knows.
+    """
+    partition = TopicPartitions(topic=TopicName(topic), partitions=(i32(0),))
+    wanted = ElectLeadersRequest(
+        election_type=i8(UNCLEAN), topic_partitions=(partition,), timeout=REQUEST_TIMEOUT
+    )
+
+    async def attempt(connection: Caller) -> None:
+        answer = no_error(await request(connection, wanted))
+        if len(answer.replica_election_results) != 1:
+            raise Outcome("bad-answer: not of the one topic", definite=False)
+        the_row(answer.replica_election_results[0].partition_result)
+
+    try:
+        await route.at_controller(attempt, deadline_s())
+    except Outcome as outcome:
+        if outcome.error not in NO_ELECTION:
+            raise
+        return outcome.error
+    return ELECTED
 
 
 async def set_minimum(route: Route, topic: str | None, size: int | None) -> None:

@@ -39,9 +39,9 @@ C14 = Meaning(
     title="a leader where there may be one",
     promise=(
         "In the end a partition has a leader if a member of its ISR is in service; with eligible "
-        "leader replicas, where the ISR is empty, also if a member of its ELR is. Who leaves an "
-        "ISR that gets too small is in the ELR. It is not forgotten who may lead a partition, nor "
-        "when they are switched off."
+        "leader replicas, where that is empty, also if one of them is, or else its last leader. Who "
+        "leaves an ISR that gets too small becomes eligible. Who may lead, or led last, is not "
+        "forgotten, nor when the feature goes."
     ),
     why=(
         "A partition without a leader serves nobody. When a broker that may lead it has come back, "
@@ -203,8 +203,10 @@ class EligibleLeaders:
         whole = self._whole.get(partition, set())
         if not self._enabled:
             return whole & self._were_eligible.get(partition, set()), SWITCHED_OFF
-        if state.eligible_leaders or state.last_known_leaders:
+        if state.eligible_leaders:
             return state.eligible_leaders, "and eligible"
+        if state.last_known_leaders:
+            return state.last_known_leaders, "and led it last"
         return whole, FORGOTTEN
 
     def _judge(

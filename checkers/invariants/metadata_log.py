@@ -14,6 +14,7 @@ from checkers.invariants.cordons import CordonGuard
 from checkers.invariants.disks import DiskGuard
 from checkers.invariants.eligible import EligibleLeaders, min_isr
 from checkers.invariants.granted import AlterGuard, LetGoGuard, Partition, named
+from checkers.invariants.last_leader import LastLeaderGuard
 from checkers.invariants.shrinking import ShrinkGuard
 from checkers.replay.trace import Event, label
 from harness.contracts.evidence import LogBatch, LogSnapshot
@@ -75,6 +76,7 @@ class MetadataWalk:
         self._alters, self._let_go = AlterGuard(), LetGoGuard()
         self._eligible, self._disks = EligibleLeaders(), DiskGuard()
         self._cordons, self._shrinks = CordonGuard(), ShrinkGuard()
+        self._last_leaders = LastLeaderGuard()
         self._shutting_down: dict[int, int] = {}  # since which offset
         self._registrations: list[Event] = []
         self._shut_down: dict[tuple[int, int], Event] = {}  # by broker and epoch
@@ -137,7 +139,7 @@ class MetadataWalk:
         self.checked["C5"] += self._alters.checked
         self.checked["C7"] += self._let_go.checked
         self.checked["C13"] += self._eligible.checked
-        self.checked["C14"] += self._shrinks.checked
+        self.checked["C14"] += self._shrinks.checked + self._last_leaders.checked
         self.checked["C15"] += self._disks.checked
         self.checked["C18"] += self._cordons.checked
         return found
@@ -152,11 +154,13 @@ class MetadataWalk:
                 self._eligible.record(record, self._image)
                 self._disks.record(record, self._image)
                 self._shrinks.record(record, self._image)
+                self._last_leaders.record(record, self._image)
                 yield from self._cordons.record(record, self._image, at)
                 apply_record(self._image, record, at)
                 self._eligible.applied(record, self._image)
                 self._disks.applied(record, self._image)
                 self._shrinks.applied(record, self._image)
+                self._last_leaders.applied(record, self._image)
         for partition, before in self._before.items():
             after = self._image.partition(*partition)
             if after is not None and after != before:
@@ -165,6 +169,7 @@ class MetadataWalk:
         yield from self._eligible.after(self._image, batch.last)
         yield from self._disks.after(self._image, batch.last)
         yield from self._shrinks.after(self._image, batch.last)
+        yield from self._last_leaders.after(self._image, batch.last)
         yield from self._brokers(batch)
         yield from self._whole_topics(batch)
 

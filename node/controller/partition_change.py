@@ -206,19 +206,19 @@ class PartitionChange:
             fields.leader = self._state.leader
 
     def _last_known_leader(self, fields: _Fields) -> None:
-        """Remember the last leader from when nobody leads until somebody leads again."""
-        if not self._rules.elr:
-            return
-        state = self._state
-        if self._emptied in (state.leader, *state.last_known_leaders):
+        """Remember the last leader from when nobody leads until somebody leads again.
+
+        Somebody may lead again while eligible leaders are switched off: then, too, it is cleared.
+        """
+        state, elr = self._state, self._rules.elr
+        if elr and self._emptied in (state.leader, *state.last_known_leaders):
             fields.last_known = () if state.last_known_leaders else None
             return
         leader = state.leader if fields.leader == NO_LEADER_CHANGE else fields.leader
-        if leader == NO_LEADER:
-            if state.leader != NO_LEADER and not state.last_known_leaders:
-                fields.last_known = (state.leader,)
-        elif state.last_known_leaders:
-            fields.last_known = ()
+        if leader != NO_LEADER:
+            fields.last_known = () if state.last_known_leaders else None
+        elif elr and state.leader not in (NO_LEADER, *state.last_known_leaders):
+            fields.last_known = (state.leader,)
 
     def _assignment(self, fields: _Fields) -> None:
         state = self._state

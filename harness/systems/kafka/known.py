@@ -244,6 +244,14 @@ KEEPS_CANDIDATES: Final = Known(
     red=True,
 )
 
+# Who leads while they are switched off is not remembered, but whoever led before is.
+KEEPS_LAST_LEADER: Final = Known(
+    "C14",
+    ", as before that one led",
+    "docs/findings.md, another is taken for the last leader",
+    red=True,
+)
+
 # A change of min.insync.replicas makes a partition without a leader forget who may lead it.
 CLEARS_ELIGIBLE: Final = _told(
     "docs/findings.md, a partition that nobody may lead any more",
@@ -492,6 +500,7 @@ UNTIL: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
             *SWITCHES_OFF,
             *BY_THE_FIRST,
             KEEPS_CANDIDATES,
+            KEEPS_LAST_LEADER,
         ),
     ),
     (

@@ -45,7 +45,7 @@ def cluster_minimum(value: str) -> MetadataRecord:
 
 ENABLED: Batch = [level(1), cluster_minimum("2")]
 SMALL: Batch = change(isr=(1,), eligible_leader_replicas=(2,))  # 2 is out, and eligible
-BARE: Batch = change(isr=(), leader=-1, eligible_leader_replicas=(1, 2))
+BARE: Batch = change(isr=(), leader=-1, eligible_leader_replicas=(1, 2), last_known_elr=(1,))
 CLEAR = s.ClearElrRecord(topic_name="")
 
 

@@ -101,3 +101,19 @@ def test_who_led_last_is_remembered_until_somebody_leads() -> None:
     record = PartitionChange(state, TOPIC, 0, rules(alive={2})).build()
     assert record is not None
     assert (record.leader, record.last_known_elr) == (2, ())
+
+
+def test_a_leader_clears_who_led_last_also_where_eligible_leaders_are_switched_off() -> None:
+    """Or that one would be taken for the last leader once they are switched on again."""
+    state = PartitionState((1, 2), (), -1, 7, 9, last_known_leaders=(1,))
+    among = rules(alive={2}, election=Election.UNCLEAN, elr=False)
+    record = PartitionChange(state, TOPIC, 0, among).build()
+    assert record is not None
+    assert (record.leader, record.last_known_elr) == (2, ())
+
+
+def test_the_last_leader_takes_the_place_of_one_that_was_never_cleared() -> None:
+    state = PartitionState((1, 2), (2,), 2, 7, 9, last_known_leaders=(1,))
+    record = PartitionChange(state, TOPIC, 0, rules(alive=set())).build()
+    assert record is not None
+    assert (record.leader, record.last_known_elr) == (-1, (2,))
