@@ -39,9 +39,8 @@ C14 = Meaning(
     title="a leader where there may be one",
     promise=(
         "In the end a partition has a leader if a member of its ISR is in service; with eligible "
-        "leader replicas, where that is empty, also if one of them is, or else its last leader. Who "
-        "leaves an ISR that gets too small becomes eligible. Who may lead, or led last, is not "
-        "forgotten, nor when the feature goes."
+        "leader replicas, where that is empty, also if one of them is, or else its last leader. "
+        "Who leaves an ISR that gets too small is eligible. Nobody who may lead is forgotten."
     ),
     why=(
         "A partition without a leader serves nobody. When a broker that may lead it has come back, "

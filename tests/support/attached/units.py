@@ -79,7 +79,7 @@ class Units:
         if active != "active":
             return active
         pid = self.ask(id_, "show", "--property=MainPID", "--value", UNIT)
-        stat = Path(f"/proc/{self._init(id_)}/root/proc/{pid}/stat").read_text()
+        stat = self.do(id_, "cat", f"/proc/{pid}/stat")
         return "frozen" if stat.rpartition(")")[2].split()[0] == "T" else active
 
     def _init(self, id_: int) -> int:

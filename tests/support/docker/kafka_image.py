@@ -24,7 +24,7 @@ COPY java /opt/java/openjdk
 COPY libs /opt/kafka/libs
 ENV JAVA_HOME=/opt/java/openjdk PATH=/opt/java/openjdk/bin:/usr/sbin:/usr/bin:/sbin:/bin
 USER 1000
-VOLUME ["/etc/kafka/secrets", "/mnt/shared/config"]
+VOLUME ["/etc/kafka/secrets", "/etc/kafka/docker"]
 ENTRYPOINT ["/bin/false"]
 CMD ["/etc/kafka/docker/run"]
 """
