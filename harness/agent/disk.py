@@ -1,4 +1,4 @@
-"""A file system of ours under a node on an ssh host: a server process, and the mount it makes.
+"""Puts a file system of ours under a node on an ssh host: a server process and its mount.
 
 The server mounts it in a namespace of its own, which the node enters as it starts (``mounts``). So
 it is gone as soon as both are. Each process of the node has another one.
@@ -22,7 +22,7 @@ _LOG_CHARS_MAX = 500
 
 
 class Disk:
-    """The file system under one process of the node."""
+    """The file system under one process of the node: begins with its server, ends with both."""
 
     def __init__(
         self, argv: list[str], *, source: str, cwd: str, log: str, environ: dict[str, str]

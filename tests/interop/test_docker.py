@@ -59,7 +59,7 @@ def test_an_image_of_kafkas_own_is_run_with_its_own_java_and_jars(
 
 
 def volumes() -> set[str]:
-    """The volumes that the Engine has."""
+    """List the volumes that the Engine has."""
     listed = ["docker", "volume", "ls", "--quiet"]
     return set(subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split())
 

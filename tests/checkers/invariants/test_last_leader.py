@@ -19,13 +19,13 @@ GONE: Batch = [change_broker(each, each - 1, fenced=1) for each in (1, 2)]
 
 
 def told(*batches: Batch) -> list[str]:
-    """What is told of last leaders; what else these break has tests of its own."""
+    """List what is told of last leaders; what else these break has tests of its own."""
     found = [each.message for each in walked(*batches).anomalies if each.invariant == "C14"]
     return [each for each in found if "as the last one" in each or "led it last" in each]
 
 
 def lost(**fields: object) -> Batch:
-    """The partition's leader, which is 1, is gone, and nobody is in its place."""
+    """Make the change by which the partition loses its leader; nobody is in its place."""
     return change(isr=(), leader=-1, eligible_leader_replicas=(), **fields)
 
 

@@ -87,7 +87,7 @@ def test_what_cannot_be_done_says_why(sleeper: subprocess.Popen[bytes], tmp_path
 
 
 def systemctl(folder: Path, pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program in the place of systemctl: the main pid is in a file, what is asked goes to one."""
+    """Put a program in the place of systemctl, which tells a pid and notes what it is asked."""
     program = folder / "systemctl"
     says = f'case "$1" in show) cat {folder}/main;; *) echo "$@" >>{folder}/asked;; esac'
     program.write_text(f"#!/bin/sh\n{says}\n[ $1 != start ] || [ ! -e {folder}/refuse ]\n")

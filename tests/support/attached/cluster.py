@@ -89,7 +89,7 @@ class Foreign:
         return path
 
     def _login(self) -> str:
-        """How the hosts of its nodes let us in."""
+        """Write how its hosts let us in, as lines of an attach file."""
         if self.hosts is None:
             return ""
         known = self.folder / "known_hosts"
@@ -97,7 +97,7 @@ class Foreign:
         return f'[ssh]\nkey = "{self.hosts.key}"\nknown_hosts = "{known}"'
 
     def rules(self) -> list[str]:
-        """Rules of firewalls on its hosts."""
+        """List the firewall rules on its hosts."""
         return [] if self.hosts is None else [r for host in self.hosts.hosts for r in host.chains]
 
     def start_command(self, id_: int) -> list[str]:

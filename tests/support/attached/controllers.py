@@ -1,4 +1,4 @@
-"""What clusters of our controllers that somebody else runs have in common."""
+"""Makes what clusters of our controllers have in common that somebody else runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.kafka.cluster import CLUSTER_ID
 
 
 def format_controller(folder: Path, number: int, end: Endpoint, voters: str) -> Path:
-    """Make the folder of a controller, formatted; where its settings are."""
+    """Make and format the folder of a controller, and tell where its settings are."""
     folder.mkdir(parents=True)
     settings = {
         "node.id": number,
@@ -41,7 +41,7 @@ def attach_file(
     guard: str,
     login: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write an attach file; where it is.
+    """Write an attach file, and tell where it is.
 
     Args:
         folder: Gets it.

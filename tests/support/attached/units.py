@@ -26,6 +26,10 @@ from tests.support.ssh.hosts import Hosts, SshdHost, sshd_hosts
 PORT = 9093
 UNIT = "node.service"
 _SYSTEMD = Path("/lib/systemd/systemd")
+_TRIED = (
+    *("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--cgroup", "--uts", "--ipc"),
+    *("mount", "-t", "cgroup2", "none", "/sys/fs/cgroup"),
+)
 # Its control groups are below one of ours, and none of this host's own units may run there.
 _APART = """\
 set -e
@@ -65,16 +69,16 @@ class Units:
     ends: dict[int, Endpoint]
 
     def ask(self, id_: int, *words: str) -> str:
-        """What systemctl says on a host; raises CalledProcessError."""
+        """Ask systemctl on a host, and give its answer; raises CalledProcessError."""
         return self.do(id_, "systemctl", *words)
 
     def do(self, id_: int, *argv: str) -> str:
-        """What a program says that runs on a host; raises CalledProcessError."""
+        """Run a program on a host, and give what it says; raises CalledProcessError."""
         inside = ["nsenter", "--target", str(self._init(id_)), "--mount", "--pid", *argv]
         return subprocess.run(inside, capture_output=True, text=True, check=True).stdout.strip()
 
     def status(self, id_: int) -> str:
-        """Of a unit, as systemd has it: active, inactive, failed; or frozen."""
+        """Tell the state of a unit as systemd has it (active, failed, ...), or that it is frozen."""
         active = self.ask(id_, "show", "--property=ActiveState", "--value", UNIT)
         if active != "active":
             return active
@@ -83,7 +87,7 @@ class Units:
         return "frozen" if stat.rpartition(")")[2].split()[0] == "T" else active
 
     def _init(self, id_: int) -> int:
-        """The pid of a host's systemd, here."""
+        """Find the pid that a host's systemd has here."""
         host = self.hosts[id_]
         assert host.server is not None
         server = host.server.pid
@@ -91,7 +95,7 @@ class Units:
         return int(init)
 
     def attach(self, allow: Sequence[str], guard: str) -> Path:
-        """Write an attach file in which so much is allowed of every node; where it is."""
+        """Write an attach file in which so much is allowed of every node, and tell where it is."""
         nodes = {id_: {"unit": UNIT, "ssh": f"root@{end.host}"} for id_, end in self.ends.items()}
         known = self.folder / "known_hosts"
         known.write_text("".join(host.key for host in self.made.hosts))
@@ -112,12 +116,15 @@ class Units:
 
 @contextlib.contextmanager
 def units(folder: Path, restart: str) -> Iterator[Units]:
-    """Controllers in units, up and led; ``restart`` is what systemd does when one ends.
+    """Start controllers in units, and wait for a leader; ``restart`` is as in a unit's file.
 
     Skips, with the reason, where there is no systemd.
     """
     if not _SYSTEMD.exists() or shutil.which("systemctl") is None:
         pytest.skip("no systemd here: apt-get install systemd")
+    tried = subprocess.run(_TRIED, capture_output=True, text=True, check=False)
+    if tried.returncode:
+        pytest.skip(f"no systemd of our own can run here: {tried.stderr.strip()}")
     with sshd_hosts(folder) as made, contextlib.ExitStack() as undo:
         hosts = dict(enumerate(made.hosts, start=1))
         ends = {id_: Endpoint(host.address, PORT) for id_, host in hosts.items()}

@@ -32,7 +32,7 @@ CMD ["/etc/kafka/docker/run"]
 
 @contextlib.contextmanager
 def kafka_image(folder: Path, dist: KafkaDist) -> Iterator[str]:
-    """Make such an image of a release; its name. It is removed at the end."""
+    """Make such an image of a release, and give its name; it is removed at the end."""
     jlink = shutil.which("jlink")
     if jlink is None:
         pytest.skip("no jlink here: apt-get install openjdk-17-jdk-headless")

@@ -139,7 +139,7 @@ class Member(ABC):
 
     @property
     def argv(self) -> list[str]:
-        """The command line of its process, on its host."""
+        """Give the command line of its process, on its host."""
         return self._run_argv()
 
     def kill(self) -> None:

@@ -76,7 +76,7 @@ def quorum_on_hosts(
     hosts: Mapping[int, SshdHost],
     settings: Mapping[str, str],
 ) -> Iterator[Quorum]:
-    """The same, each on a host of its own where ``hosts`` names one for its id."""
+    """Make the same, with each node on the host that ``hosts`` names for its id, if any."""
     ends = _ends(kinds, hosts)
     voters = ",".join(f"{i}@{end.host}:{end.port}" for i, end in ends.items())
     finding = {"controller.quorum.voters": voters}
@@ -125,7 +125,7 @@ def dynamic_quorum(
 
 
 def _ends(nodes: Iterable[int], hosts: Mapping[int, SshdHost]) -> dict[int, Endpoint]:
-    """Where each node listens: on a port of this host, or of its own."""
+    """Choose where each node listens: on a port of this host, or of its own."""
     chosen = list(nodes)
     return {
         node_id: Endpoint(hosts[node_id].address if node_id in hosts else HOST, port)

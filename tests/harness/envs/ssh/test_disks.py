@@ -44,7 +44,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
 
 
 def play(hosts: Hosts, folder: Path, main: Callable[[Ssh], Awaitable[None]]) -> None:
-    """An ssh environment of one host, whose node is on a file system of ours."""
+    """Play on an ssh environment of one host, whose node is on a file system of ours."""
 
     async def run() -> None:
         journal = Journal.open("ssh-disks", folder=folder / "state")
@@ -69,12 +69,12 @@ def play(hosts: Hosts, folder: Path, main: Callable[[Ssh], Awaitable[None]]) -> 
 
 
 def mounted() -> list[int]:
-    """The processes that see the node's mount."""
+    """List the processes that see the node's mount."""
     return list(mounts.users(SOURCE))
 
 
 async def wrote(env: Ssh, name: str = "log") -> None:
-    """Wait until the node has."""
+    """Wait until the node has written a file."""
     async with asyncio.timeout(20):
         while not (env.node_dir("n1") / "data" / name).exists():
             await env.refresh("n1")

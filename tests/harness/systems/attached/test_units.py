@@ -28,7 +28,7 @@ ALL = ("kill", "pause", "stop", "partition")
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Units]:
-    """Units that systemd leaves down when they end, and such that it starts again by itself."""
+    """Start units that systemd leaves down when they end, or that it starts again by itself."""
     with units(tmp_path_factory.mktemp("units"), request.param) as found:
         yield found
 
