@@ -78,7 +78,7 @@ class Units:
         return subprocess.run(inside, capture_output=True, text=True, check=True).stdout.strip()
 
     def status(self, id_: int) -> str:
-        """Tell the state of a unit as systemd has it (active, failed, ...), or that it is frozen."""
+        """Tell the state of a unit as systemd has it (active, failed, ...), or: frozen."""
         active = self.ask(id_, "show", "--property=ActiveState", "--value", UNIT)
         if active != "active":
             return active
