@@ -31,7 +31,7 @@ def test_each_host_is_told_whether_it_is_reached_and_known_and_what_it_lacks(
         found = {finding.name: finding for finding in examine_hosts(file)}
         assert [name for name in found if fine.address in name] == [
             f"root@{fine.address}{what}"
-            for what in ("", " python", " partitions", " packets", " clocks")
+            for what in ("", " python", " partitions", " disks of JVMs", " packets", " clocks")
         ]
         assert found[f"root@{fine.address}"] == Finding(
             f"root@{fine.address}", "ok", "answers, its key is known"
