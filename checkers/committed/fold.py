@@ -37,6 +37,10 @@ class Fold(Protocol):
         """The fingerprint without eligible leaders that are switched off; None: there are none."""
         ...
 
+    def without_eligible(self) -> Fold:
+        """The same state without eligible leaders, to be folded on by itself."""
+        ...
+
     def open_digest(self) -> str | None:
         """The fingerprint without SCRAM credentials; None: there are none."""
         ...
@@ -82,6 +86,12 @@ class MetadataFold:
         if image.features.get(ELR_VERSION, 0) > 0 or image.eligible_count == 0:
             return None
         return image.digest_without_eligible()
+
+    def without_eligible(self) -> MetadataFold:
+        """One of a copy of the image, without ELRs and last known leaders."""
+        other = MetadataFold()
+        other._image, other._gate = self._image.without_eligible(), self._gate.copy()
+        return other
 
     def open_digest(self) -> str | None:
         """That of the image without SCRAM credentials, if it has some."""
@@ -134,16 +144,16 @@ class Folding:
 
     def __init__(self, known: Reference = BEGINNING, make: MakeFold = MetadataFold) -> None:
         self.folded = folded = Folded()
-        self._image = make()
+        self.state = make()
         if known.snapshot is not None:
-            if not _load(known.snapshot, self._image, folded):
+            if not _load(known.snapshot, self.state, folded):
                 return
         elif known.begin is None:
             folded.unreadable = (
                 f"the log begins at offset {known.start}, and no snapshot has what was before"
             )
             return
-        folded.digests[folded.begin] = self._image.digest
+        folded.digests[folded.begin] = self.state.digest
 
     def batch(self, batch: LogBatch) -> None:
         """Fold the next batch. O(its records)."""
@@ -151,7 +161,7 @@ class Folding:
         if folded.unreadable is not None or folded.misfit is not None:
             return
         try:
-            _apply(batch, self._image, folded)
+            apply_batch(batch, self.state, folded)
         except RecordError as error:
             folded.unreadable = f"offset {batch.base}: {error}"
             return
@@ -159,12 +169,12 @@ class Folding:
             folded.misfit = f"committed batch at {batch.base} does not fit: {error}"
             return
         folded.end = batch.last + 1
-        folded.digests[folded.end] = self._image.digest
-        if (bare := self._image.bare_digest()) is not None:
+        folded.digests[folded.end] = self.state.digest
+        if (bare := self.state.bare_digest()) is not None:
             folded.bare[folded.end] = bare
-        if (without := self._image.open_digest()) is not None:
+        if (without := self.state.open_digest()) is not None:
             folded.open[folded.end] = without
-        if settings := self._image.topic_settings():
+        if settings := self.state.topic_settings():
             folded.settings[folded.end] = settings
 
 
@@ -200,12 +210,18 @@ def _load(snapshot: LogSnapshot, image: Fold, folded: Folded) -> bool:
     return folded.unreadable is None and folded.misfit is None
 
 
-def _apply(batch: LogBatch, image: Fold, folded: Folded) -> None:
+def apply_batch(batch: LogBatch, image: Fold, folded: Folded | None = None) -> None:
+    """Fold in a committed batch; ``folded`` hears where a transaction begins.
+
+    Raises:
+        RecordError: A record cannot be read.
+        ImageError: One does not fit the state.
+    """
     if batch.control:
         return
     for place, record in enumerate(batch.records):
         offset = record.get("offset")
         at = offset if isinstance(offset, int) else batch.base + place
-        if record.get("type") == TRANSACTION_BEGIN:
+        if folded is not None and record.get("type") == TRANSACTION_BEGIN:
             folded.digests[at] = image.digest
         image.apply(record, at)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from checkers.committed.fold import Folded, MakeFold, MetadataFold, Record, digest_of, loaded
+from checkers.committed.left_out import LeftOut
 from checkers.committed.orphans import Deletions, without_orphans
 from checkers.replay.trace import Event, label
 from harness.contracts.evidence import LogSnapshot
@@ -19,6 +20,7 @@ CREDENTIAL = "UserScramCredentialRecord"
 BY_ORPHANS = ", the same but for settings of deleted topics: "  # in an anomaly's message
 BY_HEIRS = ", the same but for settings that new topics have of deleted ones: "  # likewise
 BY_ELIGIBLE = ", the same but for eligible leaders, which are switched off"  # likewise
+BY_LEFT_OUT = ", as after a snapshot without eligible leaders, which were switched off"  # likewise
 BY_PASSWORDS = ", the same but for passwords"  # likewise
 C8 = Meaning(
     "C8",
@@ -114,6 +116,7 @@ class ImageChecks:
 
     folded: Folded
     deletions: Deletions = field(default_factory=Deletions)
+    left_out: LeftOut = field(default_factory=LeftOut)
     checked: int = 0
     _first: dict[int, Snapshot] = field(default_factory=dict)
     _last: dict[tuple[int, int, str], int] = field(default_factory=dict)
@@ -186,6 +189,8 @@ class ImageChecks:
             return BY_ELIGIBLE
         if (seen.open or seen.digest) == self.folded.open.get(offset):
             return BY_PASSWORDS
+        if self.left_out.has(offset, seen.digest):
+            return BY_LEFT_OUT
         of_settings = self._by_settings(seen, expected)
         if not of_settings and eligible is not None and self._by_settings(seen, eligible):
             return BY_ELIGIBLE  # and by those

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from checkers.committed.fold import BEGINNING, Folding, MakeFold, MetadataFold
+from checkers.committed.left_out import LeftOut
 from checkers.committed.orphans import Deletions
 from checkers.committed.reference import Reference
 from checkers.invariants.controller_answers import C17, AnswerChecks
@@ -44,7 +45,8 @@ class Content:
         misfit = self.folded.misfit
         self.anomalies = [] if misfit is None else [Anomaly("C8", misfit)]
         self._deletions = Deletions(() if known.snapshot is None else known.snapshot.records)
-        self.images = ImageChecks(self.folded, self._deletions)
+        self._left_out = LeftOut()
+        self.images = ImageChecks(self.folded, self._deletions, self._left_out)
         self._walk = MetadataWalk()
         self._answers = AnswerChecks(known, settings)
         if known.snapshot is not None:
@@ -64,6 +66,8 @@ class Content:
         """Take in the next committed batch, and by which event it is known to be committed."""
         sane = self.folded.misfit is None
         self._folding.batch(batch)
+        if self.folded.end == batch.last + 1:
+            self._left_out.batch(batch, self._folding.state)
         self._deletions.batch(batch)
         self._answers.batch(batch)
         found = list(self.images.grown())

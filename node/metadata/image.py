@@ -112,6 +112,15 @@ class MetadataImage:
             total -= _hash(("partition", topic_id, index, state))
         return f"{total % _MODULUS:016x}"
 
+    def without_eligible(self) -> MetadataImage:
+        """A copy in which no partition has eligible leaders, or last ones; all else is the same."""
+        other = self.copy()
+        for topic_id, index in list(other.eligible_partitions()):
+            topic = other.topics[self._by_id[topic_id.int].name]
+            bare = changed(topic.partitions[index], eligible_leaders=(), last_known_leaders=())
+            other.put_partition(topic, index, bare)
+        return other
+
     def digest_without_passwords(self) -> str:
         """The digest that the state would have without SCRAM credentials. O(those)."""
         total = self._sum

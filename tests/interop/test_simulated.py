@@ -159,6 +159,29 @@ def test_a_fetch_that_brings_several_voter_sets_is_no_change_of_two_voters(
     assert sum(counts) > 10  # each of two changes, at each of four nodes
 
 
+def test_a_node_that_begins_with_a_snapshot_hears_where_the_high_watermark_is(
+    played: Resident, tmp_path: Path
+) -> None:
+    """It is where its log begins: that is news to the node, though the log says nothing else."""
+    options = (
+        "--system kafka --workload topics --voters 3 --observers 1 --nemesis restart-storm --seed 1"
+        " --rate 5 --time-limit 6 --set metadata.log.max.snapshot.interval.ms=1500 --save"
+        " --set metadata.max.retention.bytes=3000 --set metadata.log.segment.bytes=1024"
+    )
+    done = played("sim", *options.split(), "--store", tmp_path)
+    assert done.code == 0, done  # C10 is not broken
+    first: list[bool] = []
+    for path in tmp_path.glob("kafka-topics/2*/events/*"):
+        begins = None
+        for event in map(json.loads, path.read_text().splitlines()):
+            if event["t"] == "start":
+                begins = event["log_start"]
+            elif event["t"] == "hwm" and begins is not None:
+                first.append(event["v"] == begins)
+                begins = None
+    assert any(first)
+
+
 def test_what_a_controller_throws_at_once_is_an_answer(played: Resident, tmp_path: Path) -> None:
     """A heartbeat to a leader whose controller is active no more, for its disk is full."""
     faults = (("disk-full", 3000, 3000, "majority"),)
@@ -316,6 +339,7 @@ def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -
         ("stale-candidates", "C13"),
         ("failed-disk", "crash"),
         ("lost-passwords", "C8"),
+        ("two-epochs", "C8"),
         ("renewed-token", "C11"),
         ("unknown-leader", "crash"),
         ("moved-voter", "L1"),

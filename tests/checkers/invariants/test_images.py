@@ -14,6 +14,7 @@ from checkers.committed.reference import Reference
 from checkers.invariants.images import (
     BY_ELIGIBLE,
     BY_HEIRS,
+    BY_LEFT_OUT,
     BY_ORPHANS,
     BY_PASSWORDS,
     ImageChecks,
@@ -252,6 +253,39 @@ def test_an_image_without_eligible_leaders_is_told_apart_while_they_are_off(
     checks.deletions = Deletions([LOG[2], REMOVED])
     (anomaly,) = checks.judge_snapshot("n1", with_settings)
     assert anomaly.message.endswith(BY_ELIGIBLE) is is_off
+
+
+MINIMUM: Record = {"type": "ClearElrRecord", "fields": {"topic_name": ""}}
+ON = ELIGIBLE[0]
+
+
+@pytest.mark.parametrize(
+    ("log", "known"),
+    [
+        ((OFF, ON), True),  # it has a state of its own, until they are cleared, too
+        ((OFF, ON, MINIMUM), True),
+        ((OFF, MINIMUM, ON), True),
+        ((OFF, ON, MINIMUM, OFF, ON), True),
+        ((ON, MINIMUM), False),  # its snapshots had them
+    ],
+)
+def test_a_state_that_went_on_without_eligible_leaders_is_told_apart(
+    log: Sequence[Record], *, known: bool
+) -> None:
+    """A node loads a snapshot of the first record, whose partition has none, and reads on."""
+    content, node = Content(), MetadataFold()
+    before = [*ELIGIBLE, log[0]]
+    bare = {**ELIGIBLE[2], "fields": {**ELIGIBLE[2]["fields"], "eligible_leader_replicas": []}}
+    bare["fields"]["last_known_elr"] = []
+    node.load([*ELIGIBLE[:2], bare, log[0]], len(before))
+    for at, record in enumerate([*ELIGIBLE, *log]):
+        content.batch(LogBatch(at, at, 1, at, False, ({"offset": at, **record},)))
+        if at >= len(before):
+            node.apply(record, at)
+    end = len(ELIGIBLE) + len(log)
+    event = {"t": "image", "node": 4, "inc": 1, "seq": 1, "off": end, "digest": node.digest}
+    (anomaly,) = content.images.feed(event)
+    assert anomaly.message.endswith(BY_LEFT_OUT) is known
 
 
 def credential(user: str) -> Record:

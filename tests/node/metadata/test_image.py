@@ -406,6 +406,22 @@ def test_a_copy_is_independent() -> None:
     assert image != "something else"
 
 
+def test_a_copy_without_eligible_leaders_is_the_same_in_all_else() -> None:
+    def eligible(index: int) -> PartitionRecord:
+        return msgspec.structs.replace(
+            partition(A, index, 1, 2), version=2, eligible_leader_replicas=(2,), last_known_elr=(1,)
+        )
+
+    image = folded([topic("a", A), eligible(0), eligible(1), partition(A, 2, 1)])
+    before = image.digest
+    bare = image.without_eligible()
+    others = folded([topic("a", A), *(partition(A, index, 1, 2) for index in range(2))])
+    apply_record(others, partition(A, 2, 1), 3)
+    assert bare.digest == image.digest_without_eligible() == others.digest
+    assert bare.eligible_count == 0
+    assert (image.digest, image.eligible_count) == (before, 2)
+
+
 SETTINGS = st.builds(
     setting,
     st.sampled_from("kl"),

@@ -22,15 +22,22 @@ CONTROLLER: Final = "n1"
 WITHIN_S: Final = 40.0  # the start of a JVM, and a session
 
 
-def with_brokers(release: str, brokers: int) -> RunSpec:
-    """One controller of a release of Kafka, and so many brokers with short sessions."""
+def with_brokers(release: str, brokers: int, **settings: str) -> RunSpec:
+    """One controller of a release of Kafka, and so many brokers with short sessions.
+
+    ``settings`` are more of Kafka's, with ``_`` for each dot.
+    """
     return RunSpec(
         7,
         system="kafka",
         workload="elr",
         voters=1,
         observers=brokers,
-        settings={**SETTINGS, VERSION: release},
+        settings={
+            **SETTINGS,
+            VERSION: release,
+            **{name.replace("_", "."): value for name, value in settings.items()},
+        },
     )
 
 
@@ -94,9 +101,9 @@ def is_fenced(scene: LiveScene, broker_id: int) -> bool:
     return [each for each in told if each][-1:] == [1]
 
 
-def send(server: str, topic: str, times: int = 1) -> int:
+def send(server: str, topic: str, times: int = 1, **settings: Any) -> int:
     """Produce messages with acks=all; the offset that the last one was acknowledged at."""
-    producer, offset = KafkaProducer(bootstrap_servers=server, acks="all"), -1
+    producer, offset = KafkaProducer(bootstrap_servers=server, acks="all", **settings), -1
     try:
         for _ in range(times):
             sent = producer.send(topic, b"M", partition=0)

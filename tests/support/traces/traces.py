@@ -83,6 +83,9 @@ class RecordsFold:
     def bare_digest(self) -> str | None:
         return None
 
+    def without_eligible(self) -> RecordsFold:
+        return self
+
     def topic_settings(self) -> Mapping[str, str]:
         return {}
 

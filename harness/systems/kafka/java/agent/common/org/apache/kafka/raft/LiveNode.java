@@ -50,6 +50,7 @@ public final class LiveNode implements TraceTeller.Node {
     private long start; // of the log
     private long flushed;
     private volatile long highWatermark; // last told of
+    private boolean knowsHighWatermark; // somebody named one since the start, which may be where the log begins
     private RaftMessage taken; // that is being handled
     private volatile long applied; // by the controller
 
@@ -185,7 +186,8 @@ public final class LiveNode implements TraceTeller.Node {
 
     void newHighWatermark() throws ReflectiveOperationException {
         long now = told();
-        if (now != highWatermark) {
+        if (!knowsHighWatermark || now != highWatermark) {
+            knowsHighWatermark = true;
             highWatermark = now;
             teller.highWatermark(now);
             LiveWrong.after(this, options.getOrDefault("force", ""), now);

@@ -97,6 +97,7 @@ final class SimLog implements SimMetadataLog {
     private long start;
     private long end;
     private long highWatermark;
+    private boolean knowsHighWatermark; // somebody named one since the start, which may be where the log begins
     private long recoveryPoint; // Kafka's: the next flush fsyncs all segments from here on; 0 after a start
     private long durable; // all below was on the disk when it was opened, or is fsynced
     private int parts; // snapshots that were begun
@@ -524,7 +525,8 @@ final class SimLog implements SimMetadataLog {
     @Override
     public void updateHighWatermark(LogOffsetMetadata metadata) {
         long wanted = Math.max(start, Math.min(end, TraceOffset.of(metadata)));
-        if (wanted != highWatermark) {
+        if (!knowsHighWatermark || wanted != highWatermark) {
+            knowsHighWatermark = true;
             highWatermark = wanted;
             node.teller.highWatermark(wanted);
         }

@@ -47,6 +47,7 @@ final class SimRealLog implements SimMetadataLog {
     private long start;
     private long flushed;
     private long highWatermark; // last told of
+    private boolean knowsHighWatermark; // somebody named one since the start, which may be where the log begins
     private boolean isOver;
 
     SimRealLog(SimReplica node) {
@@ -199,7 +200,8 @@ final class SimRealLog implements SimMetadataLog {
     public void updateHighWatermark(LogOffsetMetadata metadata) {
         own.log.updateHighWatermark(metadata);
         long now = unified.highWatermark();
-        if (now != highWatermark) {
+        if (!knowsHighWatermark || now != highWatermark) {
+            knowsHighWatermark = true;
             highWatermark = now;
             node.teller.highWatermark(now);
         }
