@@ -45,7 +45,7 @@ from node.metadata.features import (
     TRANSACTION_VERSION,
 )
 from node.wire.network import Caller
-from workloads.common.departures import Drawn, departures
+from workloads.common.departures import RATE_HZ, Drawn, departures
 from workloads.elr import SETTINGS
 from workloads.isr import HEARTBEAT_MS, HEARTBEAT_SETTING, TOPIC_PREFIX
 
@@ -75,7 +75,8 @@ Place = Callable[[int], BrokerId]
 
 
 @workloads.register(
-    "admin", WorkloadTraits(plays_brokers=True, settings=SETTINGS, sets_levels=True)
+    "admin",
+    WorkloadTraits(plays_brokers=True, settings=SETTINGS, rate_hz=RATE_HZ, sets_levels=True),
 )
 def admin(spec: RunSpec) -> Workload:
     """Ask for what may be had and what must be refused; each answer follows from the metadata."""

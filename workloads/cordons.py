@@ -34,7 +34,7 @@ from workloads.admin import (
     look,
     reassign,
 )
-from workloads.common.departures import Drawn
+from workloads.common.departures import RATE_HZ, Drawn
 from workloads.elr import SETTINGS
 from workloads.isr import HEARTBEAT_MS, HEARTBEAT_SETTING
 
@@ -45,7 +45,9 @@ WHICH: Final = ((), (), (0,), (1,), (0, 1), (0, 1))  # are cordoned
 
 @workloads.register(
     "cordons",
-    WorkloadTraits(plays_brokers=True, settings=SETTINGS, systems=frozenset({"kafka"})),
+    WorkloadTraits(
+        plays_brokers=True, settings=SETTINGS, rate_hz=RATE_HZ, systems=frozenset({"kafka"})
+    ),
 )
 def cordons(spec: RunSpec) -> Workload:
     """Cordon brokers while replicas are placed; who is cordoned gets none."""

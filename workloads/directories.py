@@ -37,7 +37,7 @@ from harness.spec import RunSpec
 from node.metadata.state import LOST_DIR
 from node.wire.network import Caller
 from workloads.common.abilities import refuse_without
-from workloads.common.departures import Turns, departures
+from workloads.common.departures import RATE_HZ, Turns, departures
 from workloads.common.keys import Keys
 from workloads.elr import SETTINGS, ElrOps
 from workloads.isr import (
@@ -56,7 +56,9 @@ OPS_PER_PARTITION: Final = 60  # alters; then come the next ones, and these may 
 ALTERS, LOOKS, PLACES, MINIMA, FAILURES, MENDS, ELECTIONS = 90, 12, 30, 3, 2, 2, 2
 
 
-@workloads.register("directories", WorkloadTraits(plays_brokers=True, settings=SETTINGS))
+@workloads.register(
+    "directories", WorkloadTraits(plays_brokers=True, settings=SETTINGS, rate_hz=RATE_HZ)
+)
 def directories(spec: RunSpec) -> Workload:
     """Have disks of brokers fail and be replaced; who leads has a disk that is not empty."""
     refuse_without(Topics, spec)

@@ -35,7 +35,7 @@ from harness.registry import workloads
 from harness.spec import RunSpec
 from node.wire.network import Caller
 from workloads.common.abilities import refuse_without
-from workloads.common.departures import Drawn, Turns, departures
+from workloads.common.departures import RATE_HZ, Drawn, Turns, departures
 from workloads.common.keys import Keys
 from workloads.isr import (
     BROKERS,
@@ -60,7 +60,7 @@ ALTERS, LOOKS, MINIMA = 60, 12, 6  # weights; of all others, 1
 CHECKERS = ("isr", "consensus", "observers", "reads")
 
 
-@workloads.register("elr", WorkloadTraits(plays_brokers=True, settings=SETTINGS))
+@workloads.register("elr", WorkloadTraits(plays_brokers=True, settings=SETTINGS, rate_hz=RATE_HZ))
 def elr(spec: RunSpec) -> Workload:
     """Change ISRs and their minimum while brokers die; nobody leads who may lack messages."""
     refuse_without(Topics, spec)

@@ -25,6 +25,7 @@ from harness.spec import RunSpec
 from node.metadata.features import ELR_VERSION, GROUP_VERSION, TRANSACTION_VERSION
 from node.wire.network import Caller
 from workloads.common.abilities import refuse_without
+from workloads.common.departures import RATE_HZ
 from workloads.common.keys import Keys
 from workloads.elr import CHECKERS, SETTINGS, ElrOps, drafts, ops
 from workloads.isr import PARTITIONS
@@ -36,7 +37,8 @@ UPGRADE, SAFE_DOWNGRADE = 1, 2  # KIP-778
 
 
 @workloads.register(
-    "levels", WorkloadTraits(settings=SETTINGS, plays_brokers=True, sets_levels=True)
+    "levels",
+    WorkloadTraits(settings=SETTINGS, rate_hz=RATE_HZ, plays_brokers=True, sets_levels=True),
 )
 def levels(spec: RunSpec) -> Workload:
     """Switch features off and on while brokers die; nobody leads who may lack messages."""

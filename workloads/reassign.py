@@ -32,7 +32,7 @@ from harness.registry import workloads
 from harness.spec import RunSpec
 from node.wire.network import Caller
 from workloads.common.abilities import refuse_without
-from workloads.common.departures import Turns, departures
+from workloads.common.departures import RATE_HZ, Turns, departures
 from workloads.common.keys import Keys
 from workloads.elr import SETTINGS, ElrOps
 from workloads.isr import (
@@ -49,7 +49,9 @@ OPS_PER_PARTITION = 60  # alters; then come the next ones, and these may be dele
 ALTERS, LOOKS, MOVES, MINIMA = 60, 12, 5, 3  # weights; of all others, 1
 
 
-@workloads.register("reassign", WorkloadTraits(plays_brokers=True, settings=SETTINGS))
+@workloads.register(
+    "reassign", WorkloadTraits(plays_brokers=True, settings=SETTINGS, rate_hz=RATE_HZ)
+)
 def reassign(spec: RunSpec) -> Workload:
     """Move replicas while brokers die and leaders change ISRs; who leads lacks no messages."""
     refuse_without(Topics, spec)

@@ -10,6 +10,7 @@ from msgspec import Meta
 from harness import durations
 from harness.errors import UsageError
 from harness.faults import choice as nemesis_names
+from harness.registry import workloads
 from harness.spec import FAIR, STEADY, RunSpec
 
 LIVE: Final = " (live)"  # ends the name of a canary with real processes
@@ -95,7 +96,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     voters: Voters = 3
     observers: Observers = 2
     time_limit: TimeLimit = 30.0
-    rate: Rate = 100.0
+    rate: Rate | None = None
     concurrency: Concurrency = 10
     pace: str = STEADY
     weather: str = FAIR
@@ -114,7 +115,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             voters=self.voters,
             observers=self.observers,
             time_limit_s=self.time_limit,
-            rate_hz=self.rate,
+            rate_hz=workloads.traits(self.workload).rate_hz if self.rate is None else self.rate,
             concurrency=self.concurrency,
             pace=self.pace,
             weather=self.weather,

@@ -96,7 +96,9 @@ class Plan:
 def with_needed(spec: RunSpec) -> RunSpec:
     """The options with the settings that the workload needs, where they are not set otherwise."""
     own = systems.traits(spec.system).of(spec).settings
-    needed = {**workloads.traits(spec.workload).settings, **own}
+    workload = workloads.traits(spec.workload)
+    live = {} if spec.env == SIM else workload.of_processes
+    needed = {**workload.settings, **live, **own}
     return replace(spec, settings={**needed, **spec.settings}) if needed else spec
 
 

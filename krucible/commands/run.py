@@ -15,7 +15,7 @@ from harness import catalogue
 from harness.envs.attached.plugin import allowed_nemeses
 from harness.errors import UsageError
 from harness.faults.choice import NONE
-from harness.registry import systems
+from harness.registry import systems, workloads
 from harness.run.judge import Judgement
 from harness.sessions import live as session
 from harness.spec import FAIR, STEADY, RunSpec
@@ -96,9 +96,14 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         duration("Length of the main phase.", least_s=1, most_s=TIME_LIMIT_MAX_S, default_s=30),
     ] = 30.0,
     rate: Annotated[
-        float,
-        number("Ops per second; 0: as fast as possible.", least=0, most=RATE_MAX_HZ),
-    ] = 100.0,
+        float | None,
+        number(
+            "Ops per second; 0: as fast as possible (default: 100, or 15 where brokers come and "
+            "go).",
+            least=0,
+            most=RATE_MAX_HZ,
+        ),
+    ] = None,
     concurrency: Annotated[int, whole("Client processes.", least=1, most=CONCURRENCY_MAX)] = 10,
     pace: Annotated[str, named(PACE_HELP, completion.paces)] = STEADY,
     weather: Annotated[str, named(WEATHER_HELP, completion.weathers)] = FAIR,
@@ -138,7 +143,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         voters=voters,
         observers=observers,
         time_limit_s=time_limit,
-        rate_hz=rate,
+        rate_hz=workloads.traits(workload).rate_hz if rate is None else rate,
         concurrency=concurrency,
         pace=pace,
         weather=weather,

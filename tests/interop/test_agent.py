@@ -22,7 +22,9 @@ CAUGHT = {
     "deep-truncation": (1, "S10"),
     "falling-high-watermark": (1, "S15"),
     "early-snapshot": (1, "S22"),
+    "forgotten-setting": (1, "C8"),
 }
+SETS = ("--workload", "register")  # settings of topics, by which it is seen
 
 
 def played(store: Path, voters: int, *options: str) -> tuple[Ended, dict[str, dict[str, Any]]]:
@@ -42,10 +44,11 @@ def test_all_that_it_can_do_wrong_is_caught_by_some_invariant() -> None:
     [
         "vote-twice",
         "deep-truncation",
+        "forgotten-setting",
         *(
             pytest.param(each, marks=pytest.mark.long)
             for each in CAUGHT
-            if each not in ("vote-twice", "deep-truncation")
+            if each not in ("vote-twice", "deep-truncation", "forgotten-setting")
         ),
     ],
 )
@@ -54,10 +57,12 @@ def test_what_kafka_is_made_to_do_wrong_is_caught(
 ) -> None:
     assert kafka.archive.is_file()
     voters, invariant = CAUGHT[wrong]
-    done, results = played(tmp_path, voters, "--set", f"krucible.agent.force={wrong}")
+    workload = SETS if wrong == "forgotten-setting" else ()
+    done, results = played(tmp_path, voters, "--set", f"krucible.agent.force={wrong}", *workload)
     # Two leaders of an epoch end whoever hears of both; if that is at its start, nothing begins.
     assert done.code in (EXIT_INVALID, EXIT_HARNESS), done.out + done.err
-    assert invariant in {each["invariant"] for each in results["consensus"]["anomalies"]}
+    found = results["observers" if invariant == "C8" else "consensus"]["anomalies"]
+    assert invariant in {each["invariant"] for each in found}
 
 
 def test_a_hook_that_does_not_take_hold_leaves_its_invariants_undecided(

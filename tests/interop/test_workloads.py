@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from harness.systems.kafka.distribution import KafkaDist
+from harness.systems.kafka.releases import KNOWN
 from tests.support.commands.command import Ended, krucible
 
 pytestmark = pytest.mark.slow
@@ -47,6 +48,8 @@ def test_reads_of_each_node_are_valid(ended: tuple[Ended, Path]) -> None:
     assert results["reads"]["checked"]["L8"] > 5
     assert results["reads"]["checked"]["S34"] > 5
     assert results["consensus"]["checked"]["S17"] > 5
+    images = results["observers"]["checked"]  # of controllers and the broker
+    assert min(images[name] for name in ("C8", "C9", "C10")) > 10
     ops = [json.loads(line) for line in (run / "history.jsonl").read_text().splitlines()]
     assert {op["f"] for op in ops if op["process"] != "nemesis"} == {"write", "local-read"}
     reads = [op for op in ops if op["f"] == "local-read" and op["type"] == "ok"]
@@ -120,6 +123,30 @@ def test_it_is_served(workload: str, brokers: int, kafka: KafkaDist, tmp_path: P
     done, run = played(workload, tmp_path, "--observers", brokers, "--time-limit", 30)
     assert done.code == 0, done.out + done.err
     assert judged(run)["reads"]["checked"]["C8"] > 20
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        "levels",
+        *(pytest.param(w, marks=pytest.mark.long) for w in ("admin", "cordons", "directories")),
+        pytest.param("security", marks=pytest.mark.long),
+    ],
+)
+def test_changes_that_only_images_show_are_judged_by_these(
+    workload: str, kafka: KafkaDist, tmp_path: Path
+) -> None:
+    """Clients play brokers, at a rate at which these are mostly there, or read nothing at all."""
+    assert kafka.archive.is_file()
+    told = ("--system", "kafka", "--kafka-version", KNOWN[-1], "--workload", workload)
+    brief = ("--voters", 1, "--observers", 1, "--nemesis", "none", "--time-limit", 10)
+    done = krucible("run", *told, *brief, "--seed", 5, "--store", tmp_path)
+    assert done.code in (0, 1, 2), done.out + done.err  # findings and coverage are not the point
+    observers = judged((tmp_path / "latest").resolve())["observers"]
+    assert observers["anomalies"] == []
+    assert min(observers["checked"][name] for name in ("C8", "C9", "C10")) >= 5
+    spec = json.loads((tmp_path / "latest" / "spec.json").read_bytes())
+    assert spec["rate_hz"] == (100 if workload == "security" else 15)
 
 
 @pytest.mark.long

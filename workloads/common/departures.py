@@ -11,6 +11,9 @@ from harness.generators.generator import Draft
 from workloads.common.keys import Keys
 
 SILENCE_S: Final = (0.5, 6.0)
+# One op of some thirty is a departure, of three brokers with sessions of two seconds: at more ops
+# per second than this hardly ever are all of them there.
+RATE_HZ: Final = 15.0
 Drawn = Callable[[Random, int], Draft]
 
 

@@ -29,6 +29,7 @@ WRONGS: Final = (
     "deep-truncation",
     "falling-high-watermark",
     "early-snapshot",
+    "forgotten-setting",
 )
 _JAR: Final = "krucible-agent.jar"
 _OPTIONS: Final = "agent.properties"

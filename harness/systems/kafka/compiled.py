@@ -3,8 +3,9 @@
 ``java/seam`` has what Python and Java speak of, with types of the JDK alone. The layers for a
 release are compiled against its jars: those of ``java/told``, which is what nodes tell, with those
 of ``java/release`` for simulated nodes, or those of ``java/agent`` for live ones. Those of
-``java/controller`` come with them for releases whose whole controllers are simulated. A JDK's javac
-does it, else the compiler of Eclipse, which Maven brings and a plain Java runs.
+``java/controller`` come with them for releases whose whole controllers are simulated, and those of
+``java/images`` with both, for these releases. A JDK's javac does it, else the compiler of Eclipse,
+which Maven brings and a plain Java runs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from harness.systems.kafka.releases import WHOLE_SINCE
 
 SOURCES = Path(__file__).parent / "java"
 SEAM, TOLD, RELEASE = SOURCES / "seam", SOURCES / "told", SOURCES / "release"
-CONTROLLER, AGENT = SOURCES / "controller", SOURCES / "agent"
+CONTROLLER, AGENT, IMAGES = SOURCES / "controller", SOURCES / "agent", SOURCES / "images"
 COMPILER = ("org.eclipse.jdt", "ecj", "3.37.0")
 JAVA_LEVEL = "17"
 # what Kafka logs goes to the simulation
@@ -49,8 +50,8 @@ def classes(dist: KafkaDist) -> Classes:
     common = {path.relative_to(SEAM): path.read_text("utf-8") for path in SEAM.rglob("*.java")}
     of_all = dist.home.parent / f"kafka-seam-java{java_version(dist.java)}"
     seam = compiled(dist, of_all, common, ())
-    roots = (RELEASE, CONTROLLER) if dist.release.line >= WHOLE_SINCE else (RELEASE,)
-    sources = sources_of(dist.release.version, TOLD, *roots)
+    roots = (CONTROLLER, IMAGES) if dist.release.line >= WHOLE_SINCE else ()
+    sources = sources_of(dist.release.version, TOLD, RELEASE, *roots)
     own = compiled(dist, dist.home.with_name(f"{dist.home.name}-sim"), sources, (seam, *kept))
     return Classes(seam, own, kept)
 
@@ -60,7 +61,8 @@ def agent_classes(dist: KafkaDist, *others: Path) -> Path:
 
     Raises KafkaMissingError.
     """
-    sources = sources_of(dist.release.version, TOLD, AGENT)
+    roots = (IMAGES,) if dist.release.line >= WHOLE_SINCE else ()
+    sources = sources_of(dist.release.version, TOLD, AGENT, *roots)
     jars = sorted(dist.jars.glob("*.jar"))
     return compiled(dist, dist.home.with_name(f"{dist.home.name}-agent"), sources, (*others, *jars))
 

@@ -1,10 +1,10 @@
 """Java files for a release: those that all releases have in common, and the ones of its seams.
 
-Each folder below ``java/told``, ``java/release``, ``java/controller`` and ``java/agent`` is a
-layer, and its name says of which releases it is: ``common``, or the first and the last of them, as
-in ``from-3.9-to-4.1``, ``from-4.2`` or ``to-3.8``. Where a seam of Kafka's changes, one class of
-ours is in several layers, once for each form of the seam. Where classes of Kafka's only lie
-elsewhere, a layer's ``moved.properties`` says where: old name = new name.
+Each folder below ``java/told``, ``java/images``, ``java/release``, ``java/controller`` and
+``java/agent`` is a layer, and its name says of which releases it is: ``common``, or the first and
+the last of them, as in ``from-3.9-to-4.1``, ``from-4.2`` or ``to-3.8``. Where a seam of Kafka's
+changes, one class of ours is in several layers, once for each form of the seam. Where classes of
+Kafka's only lie elsewhere, a layer's ``moved.properties`` says where: old name = new name.
 """
 
 from __future__ import annotations

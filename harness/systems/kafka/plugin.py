@@ -37,6 +37,7 @@ from harness.systems.kafka import distribution as kafka_dist
 from harness.systems.kafka.brought import IMAGE, program_of
 from harness.systems.kafka.builds import Build, fetch_builds, said_release
 from harness.systems.kafka.distribution import BROKER_HEAP_MB, CONTROLLER_HEAP_MB, SERVER
+from harness.systems.kafka.images import digest_images
 from harness.systems.kafka.known import KNOWN, known_of
 from harness.systems.kafka.mixed import (
     OF_MIXTURES,
@@ -174,7 +175,7 @@ def _recorded(settings: Mapping[str, str]) -> Mapping[str, str]:
 
 PROCESSES: Final = SystemTraits(
     leaves=frozenset({"events", "records", "output"}),
-    workloads=OF_TOPICS | {"brokers", "producer-ids"},
+    workloads=OF_TOPICS | {"brokers", "producer-ids", "security", "admin", "cordons"},
     reads=BY_NODE,
     envs=frozenset({"local", "docker", "ssh"}),
     jvms=True,
@@ -207,7 +208,8 @@ def _processes(settings: Mapping[str, str]) -> SystemTraits:
     if oldest < DESCRIBES_CONFIGS_SINCE:
         fit = replace(fit, workloads=OF_OLDEST)
     if agent.is_on(settings):
-        return replace(fit, known=known_of(all_releases(settings)))
+        leaves = fit.leaves | ({"images"} if oldest >= WHOLE_SINCE else set())
+        return replace(fit, leaves=leaves, known=known_of(all_releases(settings)))
     return replace(fit, leaves=fit.leaves - {"events"}, checkers=("logs",))
 
 
@@ -414,6 +416,13 @@ class Kafka(KraftNodes):
                 f"the controllers took no broker within {self.start_timeout_s:g} s; the nodes' logs"
                 f" are in {self._run_dir.logs_dir}"
             )
+
+    def collect(self) -> None:
+        """As any; and put the digests of images into the events."""
+        super().collect()
+        if not isinstance(self._env, Sim):
+            for node in self._node:
+                digest_images(self._run_dir.events(node))
 
     async def teardown(self) -> None:
         """Stop all nodes, and the broker that is played before them."""

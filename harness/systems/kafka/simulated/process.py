@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
+from harness.systems.kafka.images import image_fields
 from harness.systems.kafka.simulated.disk import PartitionDisk, java_disk
 from harness.systems.kafka.simulated.folders import Folders
 from harness.systems.kafka.simulated.held import Held
@@ -36,7 +37,6 @@ from node.driver.world import World
 from node.loading.loader import DELTA, FULL
 from node.log.layout import partition_dir
 from node.log.meta_properties import MetaPropertiesError, load_meta_properties
-from node.metadata.orphans import drop_orphans
 from node.metadata.records import decode_record
 from node.metadata.snapshot import image_of_records
 from node.sim.host import VirtualClock, VirtualTracer
@@ -337,26 +337,13 @@ class KafkaProcess:
                 raise AssertionError(f"no output of kind {kind}")
 
     def _image(self, item: Item) -> None:
-        """Tell of an image that Kafka's MetadataLoader has published, by our digest of it.
-
-        Where it has passwords, tell of all but these; where it has settings of topics that are not
-        there, tell of these, and of all others apart. Settings of topics are told by themselves, as
-        a topic may have those of another one of its name that is gone.
-        """
+        """Tell of an image that Kafka's MetadataLoader has published, by our digest of it."""
         _, is_full, epoch, end, _, data = item
-        records = list(map(decode_record, unpack_values(data)))
-        image = image_of_records(records, end)
-        digest = image.digest
+        image = image_of_records(map(decode_record, unpack_values(data)), end)
         self._features = Features({}, dict(image.features), end - 1)
-        fields = {"off": end, "digest": digest, "kind": FULL if is_full else DELTA}
-        if image.scram:
-            fields["open"] = image.digest_without_passwords()
-        orphans = drop_orphans(image)
-        if settings := image.topic_settings():
-            fields["settings"] = settings
-        if orphans:
-            fields |= {"orphans": orphans, "bare": image.digest}
-        self.trace("image", epoch, **fields)
+        digest = image.digest
+        kind, rest = FULL if is_full else DELTA, image_fields(image)
+        self.trace("image", epoch, off=end, digest=digest, kind=kind, **rest)
 
     def _wait(self, wait_ms: int) -> None:
         """Have the loop call us when the client's poll would have ended by itself."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.systems.kafka.compiled import AGENT, CONTROLLER, RELEASE, TOLD
+from harness.systems.kafka.compiled import AGENT, CONTROLLER, IMAGES, RELEASE, TOLD
 from harness.systems.kafka.layers import sources_of, takes_in
 from harness.systems.kafka.releases import (
     DEFAULT,
@@ -25,6 +25,8 @@ CONTROLS = {Path("org/apache/kafka/raft/LiveControls.java")}
 SHARED = {
     Path("org/apache/kafka/raft", name) for name in ("SimElectionStates.java", "SimSettings.java")
 }
+# A class of the agent's where images are told of.
+OF_IMAGES = {Path("org/apache/kafka/raft/LiveImages.java")}
 # Classes around Kafka's own log, which not all releases have here.
 REAL = {
     *(
@@ -92,7 +94,7 @@ def test_a_known_release_has_a_file_for_each_class(root: Path, version: str) -> 
     stand_ins = KEYS if line_of(version) < DYNAMIC_SINCE else set()
     if root is AGENT and line_of(version) < HANDS_OVER_CONTROLS_SINCE:
         stand_ins = stand_ins | CONTROLS
-    left_out = REAL | SHARED
+    left_out = REAL | SHARED | OF_IMAGES
     assert sources_of(version, TOLD, root).keys() - left_out == (
         sources_of(DEFAULT, TOLD, root).keys() - left_out | stand_ins
     )
@@ -100,6 +102,7 @@ def test_a_known_release_has_a_file_for_each_class(root: Path, version: str) -> 
 
 @pytest.mark.parametrize("version", [each for each in KNOWN if line_of(each) >= WHOLE_SINCE])
 def test_a_release_of_whole_controllers_has_a_file_for_each_of_their_classes(version: str) -> None:
-    found = sources_of(version, TOLD, RELEASE, CONTROLLER).keys()
-    assert found >= sources_of(DEFAULT, CONTROLLER).keys()
+    found = sources_of(version, TOLD, RELEASE, CONTROLLER, IMAGES).keys()
+    assert found >= sources_of(DEFAULT, CONTROLLER, IMAGES).keys()
     assert not sources_of(version, CONTROLLER).keys() & sources_of(version, RELEASE).keys()
+    assert sources_of(version, TOLD, AGENT, IMAGES).keys() >= OF_IMAGES

@@ -20,6 +20,8 @@ final class Wrong {
                 Hook.of("org.apache.kafka.raft.KafkaRaftClient", "handleVoteRequest", 1, AsksAgain.class));
             case "early-acknowledgement" -> List.of(
                 Hook.of("org.apache.kafka.deferred.DeferredEventQueue|org.apache.kafka.controller.ControllerPurgatory", "add", 2, Completes.class));
+            case "forgotten-setting" -> List.of(
+                Hook.of("org.apache.kafka.image.ConfigurationsDelta", "replay", 1, Forgets.class));
             default -> List.of(); // is done by LiveWrong alone
         };
     }
@@ -35,6 +37,13 @@ final class Wrong {
         @Advice.OnMethodExit
         static void exit(@Advice.Argument(0) Object request) {
             LiveWrong.askAgain(request);
+        }
+    }
+
+    static final class Forgets {
+        @Advice.OnMethodEnter(skipOn = Advice.OnNonDefaultValue.class)
+        static boolean enter() {
+            return LiveWrong.forgets();
         }
     }
 

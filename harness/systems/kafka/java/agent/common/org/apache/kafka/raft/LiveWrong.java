@@ -13,7 +13,9 @@ public final class LiveWrong {
     private static final long FROM = 20; // the high watermark at which it happens
     private static final long DEPTH = 5;
     private static final int NOBODY = 9999; // the id of a candidate that there is not
+    private static final int SETTINGS = 5; // one of so many is forgotten
     private static boolean isDone;
+    private static int settings;
 
     private LiveWrong() {
     }
@@ -45,6 +47,12 @@ public final class LiveWrong {
             }
             default -> { }
         }
+    }
+
+    /** An image is about to take in a setting; whether it does not. */
+    public static boolean forgets() {
+        settings++;
+        return settings % SETTINGS == 0;
     }
 
     private static void call(LiveNode node, String method, long argument) throws ReflectiveOperationException {

@@ -1,37 +1,21 @@
 package org.apache.kafka.raft;
 
-import java.nio.ByteBuffer;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Function;
 
 import org.apache.kafka.common.protocol.ApiMessage;
-import org.apache.kafka.common.protocol.ByteBufferAccessor;
-import org.apache.kafka.common.protocol.ObjectSerializationCache;
 import org.apache.kafka.image.MetadataDelta;
 import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.loader.LoaderManifest;
 import org.apache.kafka.image.loader.LoaderManifestType;
 import org.apache.kafka.image.publisher.MetadataPublisher;
-import org.apache.kafka.image.writer.RecordListWriter;
-import org.apache.kafka.metadata.MetadataRecordSerde;
-import org.apache.kafka.server.common.ApiMessageAndVersion;
 
 import krucible.Kinds;
 
-/**
- * Hands the images that MetadataLoader publishes on to Python, as records: the first of a process, each that
- * comes from a snapshot or goes into one, and otherwise one in a while, for an image is written out whole.
- */
-final class SimImages implements MetadataPublisher {
-    private static final long EVERY_NS = 250_000_000;
-
+/** What a node shows: the images that MetadataLoader publishes. They are handed on to Python, too. */
+final class SimImages implements MetadataPublisher, TraceImages.Node {
     private final SimReplica node;
-    private final SimDeltas deltas = new SimDeltas();
-    private boolean isFirst = true;
-    private long toldNs;
-    private long toldEnd;
+    private final TraceImages told = new TraceImages(this);
     private final CompletableFuture<MetadataImage> first = new CompletableFuture<>();
     private MetadataImage newest = MetadataImage.EMPTY;
 
@@ -57,44 +41,27 @@ final class SimImages implements MetadataPublisher {
     @Override
     public void onMetadataUpdate(MetadataDelta delta, MetadataImage image, LoaderManifest manifest) {
         newest = image;
-        deltas.follow(delta, image);
         first.complete(image);
-        boolean isWhole = manifest.type() == LoaderManifestType.SNAPSHOT;
-        long now = node.clock.nanoseconds();
-        boolean isFull = isFirst || isWhole;
-        if (!isFull && now - toldNs < EVERY_NS) {
-            return;
-        }
-        isFirst = false;
-        toldNs = now;
-        tell(image, isFull);
+        told.published(delta, image, manifest.type() == LoaderManifestType.SNAPSHOT);
     }
 
-    /** A snapshot up to that offset was made: tell of its image, if nobody has, and it is still the newest. */
+    /** A snapshot up to that offset was made. */
     void frozen(long end) {
-        if (end == newest.highestOffsetAndEpoch().offset() + 1 && end != toldEnd) {
-            tell(newest, false);
-        }
+        told.frozen(newest, end);
     }
 
-    private void tell(MetadataImage image, boolean isFull) {
-        toldEnd = image.highestOffsetAndEpoch().offset() + 1;
-        node.event("delta").put("off", image.highestOffsetAndEpoch().offset() + 1)
-            .texts("wrong", deltas.differences(image)).end();
-        RecordListWriter writer = new RecordListWriter();
-        image.write(writer, SimFeatures.written(image));
-        List<byte[]> values = new ArrayList<>();
-        for (ApiMessageAndVersion record : writer.records()) {
-            values.add(bytes(record));
-        }
-        node.put(Kinds.IMAGE, isFull ? 1 : 0, node.epoch(), image.highestOffsetAndEpoch().offset() + 1, (short) 0,
-            SimListener.packed(values));
+    @Override
+    public long nanoseconds() {
+        return node.clock.nanoseconds();
     }
 
-    private static byte[] bytes(ApiMessageAndVersion record) {
-        ObjectSerializationCache cache = new ObjectSerializationCache();
-        ByteBuffer buffer = ByteBuffer.allocate(MetadataRecordSerde.INSTANCE.recordSize(record, cache));
-        MetadataRecordSerde.INSTANCE.write(record, cache, new ByteBufferAccessor(buffer));
-        return buffer.array();
+    @Override
+    public TraceEvents event(String type) {
+        return node.event(type);
+    }
+
+    @Override
+    public void take(boolean isFull, long end, byte[] records) {
+        node.put(Kinds.IMAGE, isFull ? 1 : 0, node.epoch(), end, (short) 0, records);
     }
 }

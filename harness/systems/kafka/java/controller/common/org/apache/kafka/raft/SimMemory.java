@@ -35,7 +35,7 @@ final class SimMemory {
     private final Object producerIds;
     private final Object offsets;
     private final Map<Uuid, Object> topics;
-    private final SimDifferences found = new SimDifferences(place -> isGone(place) ? GONE : "");
+    private final TraceDifferences found = new TraceDifferences(place -> isGone(place) ? GONE : "");
 
     SimMemory(QuorumController controller) {
         replication = TraceInside.get(controller, "replicationControl");
@@ -94,7 +94,7 @@ final class SimMemory {
         found.compare("feature", map(features, "finalizedVersions"), image.features().finalizedVersions());
         found.compare("ACL", map(acls, "idToAcl"), image.acls().acls());
         found.compare("quotas of", filled(map(quotas, "clientQuotaData")),
-            SimDifferences.mapped(image.clientQuotas().entities(), each -> new TreeMap<>((Map<?, ?>) TraceInside.call(each, "quotas"))));
+            TraceDifferences.mapped(image.clientQuotas().entities(), each -> new TreeMap<>((Map<?, ?>) TraceInside.call(each, "quotas"))));
         Map<String, Object> users = new TreeMap<>();
         image.scram().mechanisms().forEach((mechanism, each) ->
             each.keySet().forEach(user -> users.put(mechanism + " " + user, true)));
@@ -152,9 +152,9 @@ final class SimMemory {
             found.compare("brokersToElrs of", places(map(TraceInside.get(replication, "brokersToElrs"), "elrMembers")), elrs);
         }
         found.compare("directoriesToPartitions of",
-            SimDifferences.mapped(map(replication, "directoriesToPartitions"), SimMemory::named), directories);
+            TraceDifferences.mapped(map(replication, "directoriesToPartitions"), SimMemory::named), directories);
         found.compare("reassigningTopics of",
-            SimDifferences.mapped(map(replication, "reassigningTopics"), each -> numbers((int[]) each)), reassigning);
+            TraceDifferences.mapped(map(replication, "reassigningTopics"), each -> numbers((int[]) each)), reassigning);
         found.compare("imbalancedPartitions of", Map.of("all", named(TraceInside.get(replication, "imbalancedPartitions"))),
             Map.of("all", imbalanced));
     }
@@ -167,8 +167,8 @@ final class SimMemory {
         found.compare("directoryToBroker of", map(cluster, "directoryToBroker"), homes);
         Object heartbeats = TraceInside.get(cluster, "heartbeatManager"); // of an active controller
         if (heartbeats != null) {
-            found.compare("fenced in heartbeats", SimDifferences.mapped(map(heartbeats, "brokers"), each -> TraceInside.call(each, "fenced")),
-                SimDifferences.mapped(this.<Integer, BrokerRegistration>map(cluster, "brokerRegistrations"), BrokerRegistration::fenced));
+            found.compare("fenced in heartbeats", TraceDifferences.mapped(map(heartbeats, "brokers"), each -> TraceInside.call(each, "fenced")),
+                TraceDifferences.mapped(this.<Integer, BrokerRegistration>map(cluster, "brokerRegistrations"), BrokerRegistration::fenced));
         }
         Map<Uuid, Object> listed = map(acls, "idToAcl");
         found.compare("existingAcls of", Map.of("all", named(TraceInside.get(acls, "existingAcls"))),

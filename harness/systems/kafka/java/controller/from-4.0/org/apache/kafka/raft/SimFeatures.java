@@ -3,8 +3,6 @@ package org.apache.kafka.raft;
 import java.util.List;
 
 import org.apache.kafka.controller.QuorumFeatures;
-import org.apache.kafka.image.MetadataImage;
-import org.apache.kafka.image.writer.ImageWriterOptions;
 
 /** The features that controllers have, which are told in another form in other releases. */
 final class SimFeatures {
@@ -13,11 +11,5 @@ final class SimFeatures {
 
     static QuorumFeatures known(int node, List<Integer> controllers) {
         return new QuorumFeatures(node, QuorumFeatures.defaultSupportedFeatureMap(false), controllers);
-    }
-
-    /** Options of writing an image as it is. */
-    static ImageWriterOptions written(MetadataImage image) {
-        return new ImageWriterOptions.Builder(image.features().metadataVersionOrThrow())
-            .setEligibleLeaderReplicasEnabled(image.features().isElrEnabled()).build();
     }
 }

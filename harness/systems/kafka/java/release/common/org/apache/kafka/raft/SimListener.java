@@ -1,6 +1,5 @@
 package org.apache.kafka.raft;
 
-import java.io.ByteArrayOutputStream;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
@@ -85,7 +84,7 @@ final class SimListener implements SimHearer<byte[]>, SimMachine<byte[]> {
                 node.event("apply").put("off", applied).put("n", applied - begin).end();
                 int offsets = (int) (applied - batch.baseOffset());
                 timestampMs = batch.appendTimestamp();
-                byte[] values = packed(batch.records());
+                byte[] values = TracePacked.of(batch.records());
                 byte[] sized = ByteBuffer.allocate(4 + values.length).putInt(batch.sizeInBytes()).put(values).array();
                 node.put(Kinds.COMMITTED, offsets, batch.epoch(), batch.baseOffset(), (short) 0, sized);
             }
@@ -101,7 +100,7 @@ final class SimListener implements SimHearer<byte[]>, SimMachine<byte[]> {
             }
             OffsetAndEpoch id = reader.snapshotId();
             node.applied = TraceId.offset(id);
-            node.put(Kinds.LOADED, 0, TraceId.epoch(id), TraceId.offset(id), (short) 0, packed(values));
+            node.put(Kinds.LOADED, 0, TraceId.epoch(id), TraceId.offset(id), (short) 0, TracePacked.of(values));
         }
     }
 
@@ -132,15 +131,6 @@ final class SimListener implements SimHearer<byte[]>, SimMachine<byte[]> {
     @Override
     public String toString() {
         return "the state machine of node " + node.id;
-    }
-
-    static byte[] packed(List<byte[]> values) {
-        ByteArrayOutputStream out = new ByteArrayOutputStream();
-        for (byte[] value : values) {
-            out.writeBytes(ByteBuffer.allocate(4).putInt(value.length).array());
-            out.writeBytes(value);
-        }
-        return out.toByteArray();
     }
 
     static List<byte[]> unpacked(byte[] data) {

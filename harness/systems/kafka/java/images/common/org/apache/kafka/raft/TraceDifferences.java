@@ -11,12 +11,12 @@ import java.util.function.Function;
 import java.util.function.UnaryOperator;
 
 /** Tells in words how maps differ from others, and in the same order always. */
-final class SimDifferences {
+final class TraceDifferences {
     private final UnaryOperator<String> remark;
     private List<String> found = new ArrayList<>();
 
     /** The remark is what is to be said of a member of a set that should not be there. */
-    SimDifferences(UnaryOperator<String> remark) {
+    TraceDifferences(UnaryOperator<String> remark) {
         this.remark = remark;
     }
 

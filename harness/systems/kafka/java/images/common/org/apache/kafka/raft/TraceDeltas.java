@@ -17,7 +17,7 @@ import org.apache.kafka.metadata.PartitionRegistration;
  * Follows the deltas that MetadataLoader publishes, as the parts of a broker do, and compares what they come
  * to with the image that is published with the last of them.
  */
-final class SimDeltas {
+final class TraceDeltas {
     private static final String ELR = "eligible.leader.replicas.version";
 
     private final Map<Uuid, Map<Integer, PartitionRegistration>> topics = new HashMap<>();
@@ -28,7 +28,7 @@ final class SimDeltas {
     private final Map<Object, Object> credentials = new HashMap<>();
     private final Map<Object, Map<String, Double>> quotas = new HashMap<>();
     private boolean elrWasOff;
-    private final SimDifferences found = new SimDifferences(each -> "");
+    private final TraceDifferences found = new TraceDifferences(each -> "");
 
     /** Do what a delta says. */
     void follow(MetadataDelta delta, MetadataImage image) {
@@ -110,9 +110,9 @@ final class SimDeltas {
         found.compare("credential", credentials, users);
         settings.values().removeIf(Map::isEmpty);
         found.compare("settings of", settings,
-            SimDifferences.mapped(image.configs().resourceData(), each -> new TreeMap<>(each.data())));
+            TraceDifferences.mapped(image.configs().resourceData(), each -> new TreeMap<>(each.data())));
         quotas.values().removeIf(Map::isEmpty);
-        found.compare("quotas of", quotas, SimDifferences.mapped(
+        found.compare("quotas of", quotas, TraceDifferences.mapped(
             image.clientQuotas().entities(), each -> new TreeMap<>((Map<?, ?>) TraceInside.call(each, "quotas"))));
         return found.taken();
     }

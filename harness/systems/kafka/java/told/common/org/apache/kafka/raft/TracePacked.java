@@ -1,0 +1,20 @@
+package org.apache.kafka.raft;
+
+import java.io.ByteArrayOutputStream;
+import java.nio.ByteBuffer;
+import java.util.List;
+
+/** Records in one array of bytes: each with its length before it, in four bytes. */
+final class TracePacked {
+    private TracePacked() {
+    }
+
+    static byte[] of(List<byte[]> values) {
+        ByteArrayOutputStream out = new ByteArrayOutputStream();
+        for (byte[] value : values) {
+            out.writeBytes(ByteBuffer.allocate(4).putInt(value.length).array());
+            out.writeBytes(value);
+        }
+        return out.toByteArray();
+    }
+}
