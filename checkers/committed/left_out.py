@@ -3,6 +3,8 @@
 While the feature is off, snapshots have neither the ELR nor the last known leaders of a partition,
 and who reads the log still has them. The two count the epochs of such a partition differently from
 the next ClearElrRecord on, as only where there is something to clear a partition is changed.
+
+All snapshots of a time in which the feature is off, up to a ClearElrRecord, lead to one state.
 """
 
 from __future__ import annotations
@@ -11,31 +13,41 @@ from dataclasses import dataclass, field
 
 from checkers.committed.fold import Fold, apply_batch
 from harness.contracts.evidence import LogBatch
-from node.metadata.image import ImageError
+from node.metadata.features import ELR_VERSION
+from node.metadata.fold import apply_record
+from node.metadata.image import ImageError, MetadataImage
 from node.metadata.records import RecordError
+from node.metadata.schemas import ClearElrRecord, MetadataRecord
 
-CLEARS = "ClearElrRecord"
+CLEARS = ClearElrRecord.__name__
+
+
+@dataclass(slots=True)
+class _Times:
+    """Tells when another such state begins."""
+
+    _is_off: bool = False  # one was taken, and serves until this changes
+
+    def begins(self, *, leaves_out: bool, clears: bool) -> bool:
+        """Whether one begins: snapshots leave something out, and none was taken of what is so."""
+        was_off, self._is_off = self._is_off, leaves_out
+        return leaves_out and (clears or not was_off)
 
 
 @dataclass(slots=True)
 class LeftOut:
-    """Folds the log on from each state that such a snapshot may have had; only when it is asked.
-
-    All snapshots of a time in which the feature is off, up to a ClearElrRecord, lead to one state.
-    """
+    """Folds the log on from each such state, batch by batch; only when it is asked."""
 
     _batches: list[LogBatch] = field(default_factory=list)  # from the first such state on
     _begun: list[_Begun] = field(default_factory=list)
-    _is_off: bool = False  # one state was taken, and serves until this changes
+    _times: _Times = field(default_factory=_Times)
 
     def batch(self, batch: LogBatch, fold: Fold) -> None:
         """Take in a batch that the fold has just taken in. O(1), or a copy of the fold."""
         if self._begun:
             self._batches.append(batch)
-        if fold.bare_digest() is None:
-            self._is_off = False
-        elif not self._is_off or any(each["type"] == CLEARS for each in batch.records):
-            self._is_off = True
+        clears = any(each["type"] == CLEARS for each in batch.records)
+        if self._times.begins(leaves_out=fold.bare_digest() is not None, clears=clears):
             bare = fold.without_eligible()
             end = batch.last + 1
             self._begun.append(_Begun(bare, len(self._batches), {end: bare.digest}))
@@ -43,6 +55,22 @@ class LeftOut:
     def has(self, offset: int, digest: str) -> bool:
         """Whether a node that began with such a snapshot has this state there."""
         return any(begun.at(offset, self._batches) == digest for begun in self._begun)
+
+
+@dataclass(slots=True)
+class BareImages:
+    """Such states as images, at the offset that another image has got to."""
+
+    images: list[MetadataImage] = field(default_factory=list)
+    _times: _Times = field(default_factory=_Times)
+
+    def apply(self, record: MetadataRecord, offset: int, whole: MetadataImage) -> None:
+        """Apply a record that ``whole`` has just got; raises ImageError. O(images)."""
+        for image in self.images:
+            apply_record(image, record, offset)
+        is_off = whole.features.get(ELR_VERSION, 0) == 0 and whole.eligible_count > 0
+        if self._times.begins(leaves_out=is_off, clears=isinstance(record, ClearElrRecord)):
+            self.images.append(whole.without_eligible())
 
 
 @dataclass(slots=True)

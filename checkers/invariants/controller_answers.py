@@ -23,6 +23,7 @@ from uuid import UUID
 
 import msgspec
 
+from checkers.committed.left_out import BareImages
 from checkers.committed.reference import Reference
 from checkers.invariants import security_answers
 from checkers.invariants.turned_away import DUPLICATE_BROKER_REGISTRATION, TurnedAway
@@ -104,6 +105,7 @@ STILL_ELIGIBLE: Final = "a reassignment is given up that leaves somebody eligibl
 BY_THE_FIRST: Final = "partition 0 of the topic has another number of replicas"
 UNCOMMITTED: Final = "record(s) in its memory are not committed"
 STAYS_CORDONED: Final = "a replica is to stay on a cordoned broker"
+LEFT_OUT: Final = "it is right after a snapshot without eligible leaders, which were switched off"
 SWITCHED_OFF: Final = "eligible leaders are switched off"
 LAG_NS: Final = 1_000_000_000  # between a commit and an answer that waited for it
 _DIFFERENCES_MAX: Final = 3
@@ -137,6 +139,7 @@ class AnswerChecks:
         self._answering: list[Answering] = []  # made when they are needed
         self._snapshot = known.snapshot  # until it is loaded
         self._image = MetadataImage()
+        self._bare = BareImages()
         self._gate = Transactions()
         self._is_lost = known.begin is None
         self._records: deque[tuple[int, int, MetadataRecord]] = deque()  # offset, epoch
@@ -200,6 +203,8 @@ class AnswerChecks:
                         wrong = self._wrong(event, asked, request, answer, answering)
                         if not wrong:
                             break
+                    if wrong and self._is_of_bare(event, asked, request, answer):
+                        wrong = [*wrong[: _DIFFERENCES_MAX - 1], LEFT_OUT]
         except (AnsweringError, RemoteProtocolError, UnsupportedVersionError):
             return  # a version that we do not serve, or what Kafka refuses to read
         self.checked += 1
@@ -307,6 +312,13 @@ class AnswerChecks:
             wrong = [each for each in wrong if "broker_epoch is " not in each]
         return wrong
 
+    def _is_of_bare(self, event: Event, asked: bytes, request: Any, answer: _Flat) -> bool:
+        """Tell whether a controller answers so that began with a snapshot without the eligible."""
+        return any(
+            not self._wrong(event, asked, request, answer, Answering(image, self._configs[0]))
+            for image in self._bare.images
+        )
+
     def _of_security(self, event: Event, request: Any, answer: Any) -> list[str] | None:
         """Tell what differs from the answer that is due; None: that is not known."""
         written = self._written(event)
@@ -385,6 +397,7 @@ class AnswerChecks:
             at, self._epoch, record = self._records.popleft()
             for each, place in self._gate.feed(record, at):
                 apply_record(self._image, each, place)
+                self._bare.apply(each, place, self._image)
         self._at = max(self._at, offset)
 
     def _read(self, end: int) -> None:

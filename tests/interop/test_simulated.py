@@ -340,6 +340,7 @@ def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -
         ("failed-disk", "crash"),
         ("lost-passwords", "C8"),
         ("two-epochs", "C8"),
+        ("last-leader", "C14"),
         ("renewed-token", "C11"),
         ("unknown-leader", "crash"),
         ("moved-voter", "L1"),

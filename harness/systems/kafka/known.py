@@ -222,11 +222,19 @@ LEAVES_OUT: Final = tuple(
     for invariant, are in (("C8", "are"), ("C9", "were"))
 )
 # From the next ClearElrRecord on, such a partition has two epochs.
-COUNTS_APART: Final = Known(
-    "C8",
-    ", as after a snapshot without eligible leaders, which were switched off",
-    "docs/findings.md, a partition that has two epochs",
-    red=True,
+COUNTS_APART: Final = (
+    Known(
+        "C8",
+        ", as after a snapshot without eligible leaders, which were switched off",
+        "docs/findings.md, a partition that has two epochs",
+        red=True,
+    ),
+    Known(
+        "C17",
+        "; it is right after a snapshot without eligible leaders, which were switched off",
+        "docs/findings.md, a partition that has two epochs",
+        red=True,
+    ),
 )
 
 # When they are switched off, who was eligible may lead no more, and nobody else.
@@ -504,7 +512,7 @@ UNTIL: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
             *CLEARS_ELIGIBLE,
             *KEEPS_MOVED,
             *LEAVES_OUT,
-            COUNTS_APART,
+            *COUNTS_APART,
             *SWITCHES_OFF,
             *BY_THE_FIRST,
             KEEPS_CANDIDATES,

@@ -16,6 +16,7 @@ from checkers.committed.reference import Reference
 from checkers.invariants.controller_answers import (
     BOTH_WAYS,
     LAG_NS,
+    LEFT_OUT,
     UNCOMMITTED,
     AnswerChecks,
     flat,
@@ -28,10 +29,12 @@ from harness.systems.kafka.releases import Release
 from harness.verdict import Anomaly
 from node.controller.context import ControllerConfig
 from node.driver.answering import Answering, AnsweringError, Outcome
+from node.metadata.features import ELR_VERSION
 from node.metadata.fold import apply_record
 from node.metadata.image import MetadataImage
 from node.metadata.records import decode_record
 from node.metadata.schemas import (
+    ClearElrRecord,
     FeatureLevelRecord,
     MetadataRecord,
     NoOpRecord,
@@ -329,6 +332,27 @@ def test_a_listing_tells_of_what_is_committed_only(ahead: bool | None) -> None:
     assert told == ([] if ahead is None else [ahead])
     excused = [each.covers(a) for a in anomalies for each in known_of([Release("4.4.0")])]
     assert any(excused) is bool(ahead)
+
+
+@pytest.mark.parametrize("left_out", [True, False])
+def test_a_controller_that_began_without_the_eligible_counts_epochs_for_itself(
+    *, left_out: bool
+) -> None:
+    """It says that the leader's epoch is higher than its own; others take the new ISR."""
+    shrunk = change(isr=(1,), eligible_leader_replicas=(2,))
+    before = [shrunk, [FeatureLevelRecord(version=0, name=ELR_VERSION, feature_level=0)]]
+    cleared = ClearElrRecord(version=0, topic_name="")
+    whole = image_of([*BATCHES, *before])
+    image = whole.without_eligible() if left_out else whole
+    end = END + 3
+    apply_record(image, cleared, end - 1)
+    outcome = Answering(image, ControllerConfig()).answer(*new_isr([1, 2], pep=2), end)
+    wrong = event(new_isr([1, 2], pep=2), outcome.response, len(outcome.records), end)
+    records = [list(map(decode_record, outcome.records))] * (not left_out)
+    _, anomalies = judged([wrong], *before, [cleared], *records)
+    assert [each.message.endswith(f"; {LEFT_OUT}") for each in anomalies] == [True] * left_out
+    known = known_of([Release("4.4.0")])
+    assert all(any(each.covers(anomaly) for each in known) for anomaly in anomalies)
 
 
 def levels(**wanted: int) -> tuple[int, int, bytes]:
