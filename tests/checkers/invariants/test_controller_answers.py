@@ -340,7 +340,8 @@ def test_a_controller_that_began_without_the_eligible_counts_epochs_for_itself(
 ) -> None:
     """It says that the leader's epoch is higher than its own; others take the new ISR."""
     shrunk = change(isr=(1,), eligible_leader_replicas=(2,))
-    before = [shrunk, [FeatureLevelRecord(version=0, name=ELR_VERSION, feature_level=0)]]
+    switched_off = FeatureLevelRecord(version=0, name=ELR_VERSION, feature_level=0)
+    before: list[list[MetadataRecord]] = [shrunk, [switched_off]]
     cleared = ClearElrRecord(version=0, topic_name="")
     whole = image_of([*BATCHES, *before])
     image = whole.without_eligible() if left_out else whole
