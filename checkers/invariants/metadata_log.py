@@ -324,9 +324,10 @@ class MetadataWalk:
             self.checked["C2"] += 1
             leads = self._image.led_count(broker)
             if leads:
+                how = "fenced as it registers anew" if broker in self._fresh else "fenced"
                 yield Anomaly(
                     "C2",
-                    f"broker {broker}, fenced, leads {leads} partitions at offset {batch.last}",
+                    f"broker {broker}, {how}, leads {leads} partitions at offset {batch.last}",
                 )
         for broker in sorted(self._fresh):
             self.checked["C2"] += 1

@@ -35,6 +35,7 @@ from node.controller.partition_operations import (
     NewPartitionsResult,
     Reassignment,
     ReassignmentsReply,
+    all_refused,
 )
 from node.controller.slices import Slices
 
@@ -172,7 +173,10 @@ class LongOperations:
         def elect(operation: Operation) -> Slices[ElectLeadersReply]:
             return leader_elections.elect_leaders(self._ctx, operation, election_type, partitions)
 
-        return self._ask(elect, ElectLeadersReply)
+        def refused(error: ApiError, message: str) -> ElectLeadersReply:
+            return ElectLeadersReply(error, message, all_refused(partitions or {}, error, message))
+
+        return self._ask(elect, refused)
 
     def alter_partition_reassignments(
         self,

@@ -111,6 +111,16 @@ class PartitionResult(NamedTuple):
     message: str | None = None
 
 
+def all_refused(
+    topics: Mapping[str, Sequence[int]], error: ApiError, message: str
+) -> dict[str, Sequence[PartitionResult]]:
+    """Give each partition of a request the error that it is refused with as a whole."""
+    return {
+        name: [PartitionResult(index, error, message) for index in indexes]
+        for name, indexes in topics.items()
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class ElectLeadersReply:
     """Results by topic name."""

@@ -30,6 +30,7 @@ WRONGS: Final = (
     "falling-high-watermark",
     "early-snapshot",
     "forgotten-setting",
+    "needless-refusal",
 )
 _JAR: Final = "krucible-agent.jar"
 _OPTIONS: Final = "agent.properties"

@@ -22,6 +22,7 @@ from harness.systems.kafka.releases import (
     KEEPS_EPOCHS_SINCE,
     KEEPS_MOVING_UNTIL,
     KEEPS_SETTINGS_UNTIL,
+    LEADS_NOTHING_ANEW_SINCE,
     LEADS_WHEN_ELECTED_SINCE,
     LOSES_PASSWORDS_UNTIL,
     PAUSES_SINCE,
@@ -90,6 +91,12 @@ KNOWN: Final = (
 # Before 4.0 a follower writes the leader in the place of its vote: it needs it no more.
 FORGETS: Final = Known(
     "S3", ", now that it follows n", "docs/kafka.md, a follower before 4.0 forgets its vote"
+)
+# Before 4.0 who registers anew, and has no session, leads on.
+REGISTERS_LEADING: Final = Known(
+    "C2",
+    ", fenced as it registers anew, leads ",
+    "docs/kafka.md, a broker before 4.0 that registers anew",
 )
 # A snapshot of 3.x has a record more, of the migration from ZooKeeper.
 OF_ZOOKEEPER: Final = tuple(
@@ -498,6 +505,7 @@ BEFORE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (KEEPS_CLOSED_SINCE, (PLACES_BY_HAND,)),
     (CHECKS_PRINCIPALS_SINCE, (OF_NOBODY,)),
     (VOTES_KEPT_SINCE, (FORGETS, FORGETS_LEADER)),
+    (LEADS_NOTHING_ANEW_SINCE, (REGISTERS_LEADING,)),
 )
 SINCE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (PAUSES_SINCE, (OBSERVER_SPINS,)),

@@ -36,6 +36,7 @@ LEADS_WHEN_ELECTED_SINCE: Final = (3, 9)  # as state machines are told
 CHECKS_PRINCIPALS_SINCE: Final = (3, 9)  # of new ACLs
 KEEPS_EPOCHS_SINCE: Final = (3, 9)  # of brokers, when the same incarnation registers again
 VOTES_KEPT_SINCE: Final = (4, 0)  # of followers, in quorum-state
+LEADS_NOTHING_ANEW_SINCE: Final = (4, 0)  # of brokers that come back as new processes
 HEARD_AT_ONCE_SINCE: Final = (4, 1)  # of the high watermark (KIP-1166)
 KEEPS_ELIGIBLE_SINCE: Final = (4, 3)  # where a broker tells of a directory
 JOINS_SINCE: Final = (4, 2)  # a quorum, by itself (KIP-1186)

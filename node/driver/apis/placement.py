@@ -16,6 +16,7 @@ from node.controller.partition_operations import (
     ElectLeadersReply,
     OngoingReassignment,
     PartitionResult,
+    all_refused,
     Reassignment,
     ReassignmentsReply,
 )
@@ -39,7 +40,7 @@ def elect_leaders(serving: Serving, call: Call) -> None:
             partitions.setdefault(topic.topic, []).extend(map(int, topic.partitions))
 
     def refused(error: ApiError, message: str) -> ElectLeadersReply:
-        rows = _all_refused(partitions or {}, error, message)
+        rows = all_refused(partitions or {}, error, message)
         return ElectLeadersReply(error, message, rows)
 
     def encode(reply: ElectLeadersReply) -> bytes:
@@ -73,7 +74,7 @@ def alter_partition_reassignments(serving: Serving, call: Call) -> None:
 
     def refused(error: ApiError, message: str) -> ReassignmentsReply:
         indexes = {name: [each.partition for each in rows] for name, rows in topics.items()}
-        return ReassignmentsReply(error, message, _all_refused(indexes, error, message))
+        return ReassignmentsReply(error, message, all_refused(indexes, error, message))
 
     def encode(reply: ReassignmentsReply) -> Any:
         return call.struct(
@@ -108,15 +109,6 @@ def alter_partition_reassignments(serving: Serving, call: Call) -> None:
         refused,
         encode,
     )
-
-
-def _all_refused(
-    topics: Mapping[str, Sequence[int]], error: ApiError, message: str
-) -> dict[str, Sequence[PartitionResult]]:
-    return {
-        name: [PartitionResult(index, error, message) for index in indexes]
-        for name, indexes in topics.items()
-    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -296,6 +296,11 @@ LOGS: list[tuple[str, list[list[MetadataRecord]], str]] = [
     ("C2", [[change_broker(1, 0, fenced=1)]], "broker 1, fenced, leads 1 partitions at offset 6"),
     (
         "C2",
+        [change(isr=(1,)), [register(1, 7, TWO, fenced=True)]],
+        "broker 1, fenced as it registers anew, leads 1 partitions at offset 7",
+    ),
+    (
+        "C2",
         [[change_broker(2, 1, fenced=1), *change(isr=(1,))], change(isr=(1, 2))],
         "broker 2, fenced, leads or is new in sync: partition t-0 after offset 8",
     ),

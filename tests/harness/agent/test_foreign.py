@@ -42,7 +42,8 @@ def restartable(tmp_path: Path) -> Iterator[dict[str, Any]]:
 def test_a_process_is_paused_and_goes_on(sleeper: subprocess.Popen[bytes]) -> None:
     target = {"pid": sleeper.pid}
     who = foreign.look(target)
-    assert (who["pid"], who["state"] in "RS") == (sleeper.pid, True)
+    assert who["pid"] == sleeper.pid
+    assert who["state"] in "RSD"  # it may wait for the disk while it begins
     foreign.pause(target)
     assert foreign.await_state(target, wanted="stopped", timeout_s=5)["state"] == "T"
     assert foreign.resume(target, who)

@@ -419,6 +419,16 @@ def test_refused_elections() -> None:
     assert cluster.controller.elect_leaders(7, None).reply.error == ApiError.INVALID_REQUEST
 
 
+def test_a_refusal_as_a_whole_names_each_partition() -> None:
+    """As Kafka's ElectLeadersRequest.getErrorResponse; clients look at partitions alone."""
+    reply = Cluster(1).controller.elect_leaders(7, {"t": [0, 2], "u": []}).reply
+    assert (reply.error, set(reply.topics)) == (ApiError.INVALID_REQUEST, {"t", "u"})
+    assert [(r.partition, r.error) for r in reply.topics["t"]] == [
+        (0, ApiError.INVALID_REQUEST),
+        (2, ApiError.INVALID_REQUEST),
+    ]
+
+
 def test_leaders_of_all_partitions_that_need_one() -> None:
     cluster = Cluster(2)
     cluster.topic("t", (1, 2), (2, 1))

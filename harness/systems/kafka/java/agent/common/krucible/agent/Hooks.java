@@ -32,7 +32,7 @@ final class Hooks {
         Hook.of(RAFT + "KafkaRaftClient", "close", 0, Advices.Stopped.class, "stop")
     );
 
-    static final List<Hook> ALL = Stream.of(OF_ALL_RELEASES, ReleaseHooks.ALL, MessageHooks.ALL, ImageHooks.ALL).flatMap(List::stream).toList();
+    static final List<Hook> ALL = Stream.of(OF_ALL_RELEASES, ReleaseHooks.ALL, MessageHooks.ALL, MetadataHooks.ALL).flatMap(List::stream).toList();
 
     private Hooks() {
     }

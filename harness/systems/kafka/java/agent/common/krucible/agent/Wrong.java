@@ -3,6 +3,7 @@ package krucible.agent;
 import java.util.List;
 
 import net.bytebuddy.asm.Advice;
+import net.bytebuddy.implementation.bytecode.assign.Assigner;
 
 import org.apache.kafka.controller.LiveController;
 import org.apache.kafka.raft.LiveWrong;
@@ -22,6 +23,8 @@ final class Wrong {
                 Hook.of("org.apache.kafka.deferred.DeferredEventQueue|org.apache.kafka.controller.ControllerPurgatory", "add", 2, Completes.class));
             case "forgotten-setting" -> List.of(
                 Hook.of("org.apache.kafka.image.ConfigurationsDelta", "replay", 1, Forgets.class));
+            case "needless-refusal" -> List.of(
+                Hook.of("org.apache.kafka.controller.ReplicationControlManager", "validateAlterPartitionData", -1, Refuses.class));
             default -> List.of(); // is done by LiveWrong alone
         };
     }
@@ -37,6 +40,13 @@ final class Wrong {
         @Advice.OnMethodExit
         static void exit(@Advice.Argument(0) Object request) {
             LiveWrong.askAgain(request);
+        }
+    }
+
+    static final class Refuses {
+        @Advice.OnMethodExit
+        static void exit(@Advice.Return(readOnly = false, typing = Assigner.Typing.DYNAMIC) Object error) {
+            error = LiveWrong.refusal(error);
         }
     }
 

@@ -9,6 +9,8 @@ import org.apache.kafka.raft.LiveHooks;
 
 /** Hooks into messages of other nodes: in these releases each comes with a future of its answer. */
 final class MessageHooks {
+    static final int ANSWER_ARGUMENTS = 2; // of RequestChannel.sendResponse
+
     static final List<Hook> ALL = List.of(
         Hook.of("org.apache.kafka.raft.KafkaRaftClient", "handleInboundMessage", 3, Message.class,
             "fetch_rx", "quorum", "vote", "rpc_ok", "rpc_err")

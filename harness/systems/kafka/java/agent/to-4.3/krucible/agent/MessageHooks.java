@@ -9,6 +9,8 @@ import org.apache.kafka.raft.LiveHooks;
 
 /** Hooks into messages of other nodes: in these releases a request has a future of its answer. */
 final class MessageHooks {
+    static final int ANSWER_ARGUMENTS = 3; // of RequestChannel.sendResponse
+
     static final List<Hook> ALL = List.of(
         Hook.of("org.apache.kafka.raft.KafkaRaftClient", "handleInboundMessage", 2, Message.class, "fetch_rx", "quorum"),
         Hook.of("org.apache.kafka.raft.RaftRequest$Inbound", "<init>", -1, Answer.class, "fetch_rx", "vote", "rpc_ok", "rpc_err")

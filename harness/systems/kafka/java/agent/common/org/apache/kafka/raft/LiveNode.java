@@ -257,6 +257,12 @@ public final class LiveNode implements TraceTeller.Node {
         event(epoch, "claim").put("applied", Math.max(applied, committed)).end();
     }
 
+    /** The controller answers a request by all records below an offset, and has written so many there. */
+    public void decided(short api, short version, long offset, int written, String asked, String said) {
+        event("answered").put("api", api).put("ver", version).put("off", offset).put("n", written)
+            .put("req", asked).put("res", said).end();
+    }
+
     public void renounce(int epoch, long committed, int kept) {
         event(epoch, "renounce").put("applied", Math.max(applied, committed)).put("kept", kept).end();
     }

@@ -5,6 +5,7 @@ import java.util.Optional;
 
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.message.VoteRequestData;
+import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.server.common.OffsetAndEpoch;
 import org.apache.kafka.snapshot.RawSnapshotWriter;
 
@@ -14,8 +15,10 @@ public final class LiveWrong {
     private static final long DEPTH = 5;
     private static final int NOBODY = 9999; // the id of a candidate that there is not
     private static final int SETTINGS = 5; // one of so many is forgotten
+    private static final int GRANTS = 3; // one of so many is refused
     private static boolean isDone;
     private static int settings;
+    private static int grants;
 
     private LiveWrong() {
     }
@@ -47,6 +50,15 @@ public final class LiveWrong {
             }
             default -> { }
         }
+    }
+
+    /** A new ISR is granted or refused; what is said instead. */
+    public static Object refusal(Object error) {
+        if (error != Errors.NONE) {
+            return error;
+        }
+        grants++;
+        return grants % GRANTS == 0 ? Errors.INVALID_REQUEST : error;
     }
 
     /** An image is about to take in a setting; whether it does not. */

@@ -39,7 +39,6 @@ import org.apache.kafka.common.message.DeleteTopicsRequestData;
 import org.apache.kafka.common.message.DeleteTopicsResponseData;
 import org.apache.kafka.common.message.DescribeConfigsRequestData;
 import org.apache.kafka.common.message.ElectLeadersRequestData;
-import org.apache.kafka.common.message.ElectLeadersResponseData;
 import org.apache.kafka.common.message.IncrementalAlterConfigsRequestData;
 import org.apache.kafka.common.message.IncrementalAlterConfigsResponseData;
 import org.apache.kafka.common.message.ListPartitionReassignmentsRequestData;
@@ -55,6 +54,7 @@ import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.metadata.FeatureLevelRecord;
 import org.apache.kafka.common.requests.ApiError;
+import org.apache.kafka.common.requests.ElectLeadersRequest;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.controller.ControllerRequestContext;
 import org.apache.kafka.controller.QuorumController;
@@ -377,7 +377,8 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         }
         if (request instanceof ElectLeadersRequestData asked) {
             return done(key, () -> controller.electLeaders(context(version), asked)).handle((reply, e) ->
-                e == null ? reply : new ElectLeadersResponseData().setErrorCode(code(e)));
+                e == null ? reply
+                    : TraceInside.<ElectLeadersRequest>made(ElectLeadersRequest.class, asked, version).getErrorResponse(0, cause(e)).data());
         }
         if (request instanceof DescribeConfigsRequestData asked) {
             return images.shown(image -> SimViews.configs(image, asked));

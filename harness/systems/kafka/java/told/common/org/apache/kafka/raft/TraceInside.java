@@ -63,7 +63,7 @@ public final class TraceInside {
     }
 
     /** What a method without arguments answers, of whatever class. */
-    static Object call(Object of, String name) {
+    public static Object call(Object of, String name) {
         try {
             for (Class<?> type = of.getClass(); type != null; type = type.getSuperclass()) {
                 for (Method method : type.getDeclaredMethods()) {
