@@ -143,7 +143,8 @@ class RemoveVoter:
         """Kill the node, format it anew, start it and add it; evidence: the voters then.
 
         Raises:
-            SystemStuckError: It is no voter at the end of the time for it.
+            SystemStuckError: It is no voter at the end of the time for it, or another fault is not
+                done with it by then.
         """
         undo, system, environment = injection.undo, cluster.system, cluster.environment
         if (
@@ -157,7 +158,7 @@ class RemoveVoter:
         if undo.removed and undo.restarted is None:
             killed = (PROCESS, node)
             if not await claims.claim_when_free(cluster, fault.id, killed, timeout_s=_OTHERS_S):
-                raise HarnessError(f"another fault holds {node} down")
+                raise SystemStuckError(f"another fault holds {node}, which is not back yet")
             if undo.emptied is None:
                 if environment.process(node).pid is not None:
                     await system.kill(node)

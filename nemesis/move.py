@@ -99,7 +99,8 @@ class MoveVoter:
         """Move it back, once no other fault has it; evidence: it answers where it was.
 
         Raises:
-            SystemStuckError: The committed voters do not have it there in the time for it.
+            SystemStuckError: The committed voters do not have it there in the time for it, or
+                another fault is not done with it by then.
         """
         undo, system, hosts = injection.undo, cluster.system, cluster.environment
         if (
@@ -116,7 +117,7 @@ class MoveVoter:
             ]
             if not all(await asyncio.gather(*turns)):
                 claims.release(cluster, fault.id, mine)
-                raise HarnessError(f"another fault holds {undo.node}")
+                raise SystemStuckError(f"another fault holds {undo.node}, which is not back yet")
             if cluster.environment.process(undo.node).pid is not None:
                 await system.kill(undo.node)
             await hosts.move(undo.node, undo.port)

@@ -12,6 +12,7 @@ from harness.errors import HarnessError, NodeStartError
 from nemesis.common.evidence import await_answer, can_answer
 
 _ANSWER_TIMEOUT_S = 10.0
+_START_TIMEOUT_S = 45.0  # less than a heal may take (harness.run.player)
 
 
 async def restart(pids: Mapping[str, int | None], cluster: Cluster) -> dict[str, Any]:
@@ -31,7 +32,8 @@ async def restart(pids: Mapping[str, int | None], cluster: Cluster) -> dict[str,
     if not isinstance(system, Kill):
         raise HarnessError(f"system {system.name!r} cannot restart its nodes")
     down = [n for n in pids if cluster.environment.process(n).state == "gone"]
-    results = await asyncio.gather(*map(system.start, down), return_exceptions=True)
+    starts = (_start(node, system) for node in down)
+    results = await asyncio.gather(*starts, return_exceptions=True)
     errors = {n: r for n, r in zip(down, results, strict=True) if r is not None}
     ours = {n: e for n, e in errors.items() if not isinstance(e, NodeStartError)}
     if ours:
@@ -39,6 +41,21 @@ async def restart(pids: Mapping[str, int | None], cluster: Cluster) -> dict[str,
     seen = await asyncio.gather(*(_back(node, old, cluster) for node, old in pids.items()))
     failed = {node: str(error) for node, error in errors.items()}
     return {"restarted": down, "failed_to_start": failed, "nodes": seen}
+
+
+async def _start(node: str, system: Kill) -> None:
+    """Start a node, as far as that may take: some wait for a quorum before they answer anybody.
+
+    Raises:
+        NodeStartError: It does not answer by then; its process goes on.
+    """
+    try:
+        async with asyncio.timeout(_START_TIMEOUT_S):
+            await system.start(node)
+    except TimeoutError:
+        raise NodeStartError(
+            f"{node} does not answer {_START_TIMEOUT_S:g} s after its start"
+        ) from None
 
 
 async def _back(node: str, old_pid: int | None, cluster: Cluster) -> dict[str, Any]:

@@ -173,7 +173,7 @@ class LongOperations:
         def elect(operation: Operation) -> Slices[ElectLeadersReply]:
             return leader_elections.elect_leaders(self._ctx, operation, election_type, partitions)
 
-        def refused(error: ApiError, message: str) -> ElectLeadersReply:
+        def refused(error: ApiError, message: str | None) -> ElectLeadersReply:
             return ElectLeadersReply(error, message, all_refused(partitions or {}, error, message))
 
         return self._ask(elect, refused)

@@ -112,7 +112,7 @@ class PartitionResult(NamedTuple):
 
 
 def all_refused(
-    topics: Mapping[str, Sequence[int]], error: ApiError, message: str
+    topics: Mapping[str, Sequence[int]], error: ApiError, message: str | None
 ) -> dict[str, Sequence[PartitionResult]]:
     """Give each partition of a request the error that it is refused with as a whole."""
     return {

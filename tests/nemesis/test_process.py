@@ -12,7 +12,8 @@ import pytest
 from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.errors import HarnessError, NodeStartError
 from harness.run.guard import GuardedNemesis
-from nemesis.common import turns
+from harness.run.player import HEAL_TIMEOUT_S
+from nemesis.common import restarts, turns
 from nemesis.kill import KillNodes
 from nemesis.pause import PauseNodes
 from tests.support.live.cluster import EchoSystem, echo_cluster, environment_of
@@ -216,6 +217,29 @@ def test_a_node_that_does_not_survive_its_restart_is_evidence_not_a_crash(
         assert not healed["nodes"][0]["answered"]
 
     run(tmp_path, scenario)
+
+
+def test_a_node_that_answers_nobody_after_its_restart_is_evidence_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker of Kafka's listens only once it has a quorum, which may be gone for good."""
+    monkeypatch.setattr(restarts, "_START_TIMEOUT_S", 0.05)
+
+    class Mute(EchoSystem):
+        async def start(self, node: str) -> None:
+            await asyncio.Event().wait()
+
+    async def scenario(cluster: Cluster, _: EchoSystem) -> None:
+        injection = await KILL.inject(fault("leader"), cluster)
+        mute = Cluster(Mute(environment_of(cluster), 3, 0), cluster.environment)
+        healed = await KILL.heal(fault("leader"), injection, mute)
+        assert healed["failed_to_start"] == {"n1": "n1 does not answer 0.05 s after its start"}
+
+    run(tmp_path, scenario)
+
+
+def test_a_limit_for_starts_is_below_that_of_a_heal() -> None:
+    assert restarts._START_TIMEOUT_S + restarts._ANSWER_TIMEOUT_S < HEAL_TIMEOUT_S
 
 
 def test_a_system_without_the_ability_is_told_why(tmp_path: Path) -> None:

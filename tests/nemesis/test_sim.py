@@ -23,6 +23,7 @@ from harness.sessions.simulated import simulate
 from harness.spec import RunSpec
 from harness.verdict import Valid
 from nemesis.common import claims
+from nemesis.common.hosts import PROCESS
 from nemesis.membership import VOTERS
 from node.sim.host import EPOCH_MS
 from node.sim.stray import StrayLink
@@ -579,6 +580,32 @@ def test_a_heal_that_is_tried_again_empties_no_disk_again() -> None:
         healed = await fault.heal()
         assert set(healed["voters"]) == set(scene.system.voters)
         assert [e["what"] for e in scene.kinds("disk")] == ["wipe"]
+
+    play(main, DYNAMIC)
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("membership", {"target": "follower"}),
+        ("move-voter", {"target": "follower", "port": 9193, "stay_ms": 0}),
+    ],
+)
+def test_a_voter_that_another_fault_does_not_let_go_is_left_until_it_does(
+    name: str, params: dict[str, Any]
+) -> None:
+    """The other one waits for a node that does not come back: that is no failure of the harness."""
+
+    async def main(scene: Scene) -> None:
+        fault = await scene.inject(name, **params)
+        (node,) = fault.injection.targets
+        other, cluster = 99, Cluster(scene.system, scene.env)
+        claims.claim(cluster, other, [(PROCESS, node)])
+        with pytest.raises(SystemStuckError, match=f"another fault holds {node}"):
+            await fault.heal_alone()
+        claims.release(cluster, other, [(PROCESS, node)])
+        await fault.heal()
+        assert set(await scene.system.voter_keys() or ()) == set(scene.system.voters)
 
     play(main, DYNAMIC)
 
