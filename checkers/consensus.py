@@ -107,7 +107,8 @@ def _clients(run: RunData, monitor: Monitor) -> tuple[Survival, Inventions]:
     names = run.voters if voters is None else tuple(sorted(map(str, voters)))
     records = committed_records(run.logs, commits)
     try:
-        kept = survival(run.history, run.logs, commits, names, records)
+        whole = {n: log for n, log in run.logs.items() if n not in monitor.world.hurt()}
+        kept = survival(run.history, whole, commits, names, records)
         return kept, inventions(run.history, records)
     except HistoryFormatError as error:
         undecided = f"acknowledged ops were not looked up: {error}"

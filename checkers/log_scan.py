@@ -43,6 +43,8 @@ _EIO = (
     "java.io.SyncFailedException: sync failed",
     "No readable meta.properties files found",
 )
+# What Kafka says of whatever a disk gave it before.
+_OFFLINE = "is already offline due to a previous IO exception"
 _DISK_ERRORS = (errno.ENOSPC, errno.EIO)
 # What Kafka says when it must not start: its log begins above 0, and there is no snapshot.
 _NO_SNAPSHOT = "Inconsistent snapshot state"
@@ -156,7 +158,11 @@ def _is_of(finding: Finding, errors: Sequence[int]) -> bool:
     if any(f"[Errno {number}]" in finding.line for number in errors):
         return True
     names = tuple(f": {os.strerror(number)}" for number in errors)
-    said = (*(f"{name} (" for name in names), *(_EIO if errno.EIO in errors else ()))
+    said = (
+        *(f"{name} (" for name in names),
+        *(_EIO if errno.EIO in errors else ()),
+        *((_OFFLINE,) if errors else ()),
+    )
     return any(line.endswith(names) or any(text in line for text in said) for line in finding.why)
 
 

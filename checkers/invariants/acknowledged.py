@@ -96,7 +96,8 @@ def survival(
     """Each ok op is in the committed log, each fail is not, each info is at most once. O(n).
 
     A committed batch must also be in the final logs of a majority of the voters, unless the run was
-    stopped: then these are not final.
+    stopped: then these are not final. A log that is not given speaks for neither side: of a voter
+    whose disk the host has damaged, and which was not back since, none is to be given.
     """
     found = Survival()
     intervals = [i for i in history.intervals() if i.invocation.f in ("write", "create")]

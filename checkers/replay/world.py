@@ -271,6 +271,7 @@ class Replica:
     known: bool = True
     sets: VoterHistory = field(default_factory=VoterHistory)
     snapshots: dict[int, int] = field(default_factory=dict)  # epoch by end offset, on its disk
+    hurt: bool = False  # its disk, and it has not heard of a high watermark since
     hwm: int | None = None  # of this incarnation
     hwm_max: int = 0  # of all incarnations
     agreed: int = 0  # its log is in the commit map up to here
@@ -382,12 +383,19 @@ class World:
         newest = max((entry for entry in found if entry), key=lambda entry: entry[0], default=None)
         return None if newest is None or newest[0] == NEVER else newest[1]
 
+    def hurt(self) -> frozenset[str]:
+        """Name the nodes whose disks were damaged, and which were not back since."""
+        return frozenset(
+            f"n{node}" for node, key in self._current.items() if self.replicas[key].hurt
+        )
+
     def sees_all(self, nodes: Iterable[int]) -> bool:
         """Tell whether nothing that one of these nodes has told can have escaped the trace."""
         return self.whole and all(node in self._current for node in nodes)
 
     def _hwm(self, replica: Replica, event: Event) -> None:
         value: int = event["v"]
+        replica.hurt = False
         if replica.hwm is None or value > replica.hwm:
             replica.hwm = value
             if value > replica.hwm_max:  # noqa: PLR1730 - a call costs more
@@ -436,7 +444,7 @@ def _start(replica: Replica, event: Event) -> None:
 
 def _disk(replica: Replica, event: Event) -> None:
     """Somebody damaged the disk: nothing is known of the log, nor of a vote that it has lost."""
-    replica.log, replica.agreed = ReplicaLog(), 0
+    replica.log, replica.agreed, replica.hurt = ReplicaLog(), 0, True
     replica.sets, replica.snapshots = VoterHistory(), {}
     if event["what"] in VOTE_LOST:
         replica.quorum = None

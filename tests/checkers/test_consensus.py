@@ -689,6 +689,19 @@ def test_committed_write_that_a_majority_lost_from_disk() -> None:
     assert "in the final logs of only 1 of 3 voters" in result.anomalies[0].message
 
 
+def test_a_voter_whose_disk_was_damaged_and_which_is_not_back_speaks_for_neither_side() -> None:
+    """The damage is the host's; who is back has heard of a high watermark since."""
+    run = one_leader().run()
+    logs = {node: log[:-1] if node != "n1" else log for node, log in run.logs.items()}
+    gone = one_leader()
+    gone.damage(3, "wipe")
+    assert consensus(gone.run(logs=logs)).valid is Valid.VALID
+    back = one_leader()
+    back.damage(3, "bits")
+    back.emit(3, "hwm", v=1, **{"as": "follower"})
+    assert "S17" in names(consensus(back.run(logs=logs)))
+
+
 def test_a_majority_at_the_end_is_one_of_the_newest_voters() -> None:
     run = changing().run()  # n3 was a voter, n4 is one now
     behind = {node: run.logs[node][:-1] for node in ("n2", "n3", "n5")}

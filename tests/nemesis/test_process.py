@@ -226,7 +226,7 @@ def test_a_node_that_answers_nobody_after_its_restart_is_evidence_too(
     monkeypatch.setattr(restarts, "_START_TIMEOUT_S", 0.05)
 
     class Mute(EchoSystem):
-        async def start(self, node: str) -> None:
+        async def start(self, node: str) -> None:  # noqa: ARG002 - which one does not matter
             await asyncio.Event().wait()
 
     async def scenario(cluster: Cluster, _: EchoSystem) -> None:

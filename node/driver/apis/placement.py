@@ -16,9 +16,9 @@ from node.controller.partition_operations import (
     ElectLeadersReply,
     OngoingReassignment,
     PartitionResult,
-    all_refused,
     Reassignment,
     ReassignmentsReply,
+    all_refused,
 )
 from node.driver.apis.call import Call
 from node.driver.apis.fields import MESSAGE_CHARS_MAX, cut, error_fields, fields_of
