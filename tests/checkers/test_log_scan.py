@@ -177,10 +177,10 @@ def test_a_fault_that_is_being_installed_has_no_evidence_yet(ops: int, valid: Va
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, None])
 def test_what_kafka_says_of_a_folder_whose_disk_gave_an_error_before(number: int | None) -> None:
+    offline = "is already offline due to a previous IO exception"
     lines = (
         "06:10:48.258 ERROR ProcessTerminatingFaultHandler: Encountered fatal fault: exception",
-        "org.apache.kafka.common.errors.KafkaStorageException: The log dir /data is already"
-        + " offline due to a previous IO exception.",
+        f"org.apache.kafka.common.errors.KafkaStorageException: The log dir /d {offline}.",
     )
     evidence = [] if number is None else [{"saw": "disk", "node": "n2", "errno": number}]
     op = Op(0, 0, "nemesis", "info", "inject", {"evidence": evidence})
