@@ -698,7 +698,8 @@ def test_a_voter_whose_disk_was_damaged_and_which_is_not_back_speaks_for_neither
     assert consensus(gone.run(logs=logs)).valid is Valid.VALID
     back = one_leader()
     back.damage(3, "bits")
-    back.emit(3, "hwm", v=1, **{"as": "follower"})
+    heard: dict[str, Any] = {"v": 1, "as": "follower"}
+    back.emit(3, "hwm", **heard)
     assert "S17" in names(consensus(back.run(logs=logs)))
 
 
