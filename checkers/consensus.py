@@ -107,7 +107,8 @@ def _clients(run: RunData, monitor: Monitor) -> tuple[Survival, Inventions]:
     names = run.voters if voters is None else tuple(sorted(map(str, voters)))
     records = committed_records(run.logs, commits)
     try:
-        whole = {n: log for n, log in run.logs.items() if n not in monitor.world.hurt()}
+        hurt = monitor.world.hurt()
+        whole = {node: log for node, log in run.logs.items() if node not in hurt}
         kept = survival(run.history, whole, commits, names, records)
         return kept, inventions(run.history, records)
     except HistoryFormatError as error:

@@ -88,7 +88,7 @@ class MetadataFold:
         return image.digest_without_eligible()
 
     def without_eligible(self) -> MetadataFold:
-        """One of a copy of the image, without ELRs and last known leaders."""
+        """Give a fold of a copy of the image, without ELRs and last known leaders."""
         other = MetadataFold()
         other._image, other._gate = self._image.without_eligible(), self._gate.copy()
         return other

@@ -1,4 +1,4 @@
-"""What a node has that began with a snapshot in which eligible leaders were left out.
+"""Follows what a node has that began with a snapshot without eligible leaders.
 
 While the feature is off, snapshots have neither the ELR nor the last known leaders of a partition,
 and who reads the log still has them. The two count the epochs of such a partition differently from
@@ -29,7 +29,10 @@ class _Times:
     _is_off: bool = False  # one was taken, and serves until this changes
 
     def begins(self, *, leaves_out: bool, clears: bool) -> bool:
-        """Whether one begins: snapshots leave something out, and none was taken of what is so."""
+        """Tell whether one begins here.
+
+        ``leaves_out``: a snapshot would leave something out; ``clears``: less than before.
+        """
         was_off, self._is_off = self._is_off, leaves_out
         return leaves_out and (clears or not was_off)
 
@@ -53,13 +56,13 @@ class LeftOut:
             self._begun.append(_Begun(bare, len(self._batches), {end: bare.digest}))
 
     def has(self, offset: int, digest: str) -> bool:
-        """Whether a node that began with such a snapshot has this state there."""
+        """Tell whether a node that began with such a snapshot has this state at an offset."""
         return any(begun.at(offset, self._batches) == digest for begun in self._begun)
 
 
 @dataclass(slots=True)
 class BareImages:
-    """Such states as images, at the offset that another image has got to."""
+    """Keeps such states as images, each at the offset that another image has got to."""
 
     images: list[MetadataImage] = field(default_factory=list)
     _times: _Times = field(default_factory=_Times)
@@ -75,7 +78,7 @@ class BareImages:
 
 @dataclass(slots=True)
 class _Begun:
-    """The log as it is folded from one state on."""
+    """Folds the log on from one such state, as far as it was asked about."""
 
     fold: Fold
     place: int  # in the batches: the next one to be folded

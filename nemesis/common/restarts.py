@@ -44,7 +44,7 @@ async def restart(pids: Mapping[str, int | None], cluster: Cluster) -> dict[str,
 
 
 async def _start(node: str, system: Kill) -> None:
-    """Start a node, as far as that may take: some wait for a quorum before they answer anybody.
+    """Start a node, and wait until it answers: some answer nobody before there is a quorum.
 
     Raises:
         NodeStartError: It does not answer by then; its process goes on.

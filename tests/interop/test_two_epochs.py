@@ -40,13 +40,13 @@ ASKS_ELSEWHERE = "name=alter-partition] Client requested disconnect"  # it is to
 
 
 def newest_snapshot(scene: LiveScene) -> int:
-    """Where the newest snapshot of the controller ends; -1: it has none."""
+    """Tell where the newest snapshot of the controller ends; -1: it has none."""
     names = scene.env.node_dir(CONTROLLER).rglob("*-*.checkpoint")
     return max((int(name.name.partition("-")[0]) for name in names), default=-1)
 
 
 def end_offset(scene: LiveScene) -> int:
-    """Where the controller's log ends."""
+    """Tell where the controller's log ends."""
     return int(scene.system.stored_log(CONTROLLER)[-1].last) + 1
 
 

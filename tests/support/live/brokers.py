@@ -23,9 +23,9 @@ WITHIN_S: Final = 40.0  # the start of a JVM, and a session
 
 
 def with_brokers(release: str, brokers: int, **settings: str) -> RunSpec:
-    """One controller of a release of Kafka, and so many brokers with short sessions.
+    """Give the options of one controller of a release of Kafka, and of so many brokers.
 
-    ``settings`` are more of Kafka's, with ``_`` for each dot.
+    Their sessions are short. ``settings`` are more of Kafka's, with ``_`` for each dot.
     """
     return RunSpec(
         7,

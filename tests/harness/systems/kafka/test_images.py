@@ -28,7 +28,7 @@ ORPHAN = ConfigRecord(version=0, resource_type=TOPIC, resource_name="gone", name
 
 
 def packed(*records: MetadataRecord) -> str:
-    """What a live node writes of an image."""
+    """Give what a live node writes of an image."""
     values = pack_values(map(encode_record, records))
     return base64.b64encode(zlib.compress(values)).decode()
 
@@ -42,7 +42,7 @@ def of(*records: MetadataRecord) -> MetadataImage:
 
 
 def digested(path: Path, *events: dict[str, Any] | str) -> list[dict[str, Any] | str]:
-    """What becomes of events; texts are lines that are torn."""
+    """Tell what becomes of events; texts are lines that are torn."""
     lines = [
         each if isinstance(each, str) else json.dumps(each, separators=(",", ":"))
         for each in events

@@ -41,7 +41,7 @@ public final class LiveImages implements TraceImages.Node {
         told.published(delta, image, manifest.type() == LoaderManifestType.SNAPSHOT);
         long took = nanoseconds() - began;
         if (took * SHARE > TraceImages.EVERY_NS) {
-            told.wait(began, took * SHARE);
+            told.rest(began, took * SHARE);
         }
     }
 

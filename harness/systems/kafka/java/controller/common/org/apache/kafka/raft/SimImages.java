@@ -12,7 +12,7 @@ import org.apache.kafka.image.publisher.MetadataPublisher;
 
 import krucible.Kinds;
 
-/** What a node shows: the images that MetadataLoader publishes. They are handed on to Python, too. */
+/** Keeps what a node shows, the images that MetadataLoader publishes, and hands them on to Python. */
 final class SimImages implements MetadataPublisher, TraceImages.Node {
     private final SimReplica node;
     private final TraceImages told = new TraceImages(this);

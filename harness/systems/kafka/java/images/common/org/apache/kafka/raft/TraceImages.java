@@ -48,12 +48,12 @@ final class TraceImages {
             return;
         }
         isFirst = false;
-        wait(now, EVERY_NS);
+        rest(now, EVERY_NS);
         tell(image, isFull);
     }
 
-    /** Tell of the next image no sooner than so much later. */
-    void wait(long sinceNs, long ns) {
+    /** Tell of no other image, unless it is a full one, until so long after that time. */
+    void rest(long sinceNs, long ns) {
         nextNs = sinceNs + ns;
     }
 

@@ -3,7 +3,7 @@ package org.apache.kafka.raft;
 import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.writer.ImageWriterOptions;
 
-/** How an image is written as it is, which other releases ask for in another form. */
+/** Says how to write an image as it is; other releases ask for that in another form. */
 final class TraceWriterOptions {
     private TraceWriterOptions() {
     }

@@ -4,7 +4,7 @@ import java.io.ByteArrayOutputStream;
 import java.nio.ByteBuffer;
 import java.util.List;
 
-/** Records in one array of bytes: each with its length before it, in four bytes. */
+/** Packs records into one array of bytes: each has its length before it, in four bytes. */
 final class TracePacked {
     private TracePacked() {
     }
