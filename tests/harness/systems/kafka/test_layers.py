@@ -25,8 +25,11 @@ CONTROLS = {Path("org/apache/kafka/raft/LiveControls.java")}
 SHARED = {
     Path("org/apache/kafka/raft", name) for name in ("SimElectionStates.java", "SimSettings.java")
 }
-# A class of the agent's where images are told of.
-OF_IMAGES = {Path("org/apache/kafka/raft/LiveImages.java")}
+# Classes of the agent's where images and answers are told of.
+OF_METADATA = {
+    Path("org/apache/kafka/raft/LiveImages.java"),
+    Path("org/apache/kafka/controller/LiveDecisions.java"),
+}
 # Classes around Kafka's own log, which not all releases have here.
 REAL = {
     *(
@@ -94,7 +97,7 @@ def test_a_known_release_has_a_file_for_each_class(root: Path, version: str) -> 
     stand_ins = KEYS if line_of(version) < DYNAMIC_SINCE else set()
     if root is AGENT and line_of(version) < HANDS_OVER_CONTROLS_SINCE:
         stand_ins = stand_ins | CONTROLS
-    left_out = REAL | SHARED | OF_IMAGES
+    left_out = REAL | SHARED | OF_METADATA
     assert sources_of(version, TOLD, root).keys() - left_out == (
         sources_of(DEFAULT, TOLD, root).keys() - left_out | stand_ins
     )
@@ -105,4 +108,4 @@ def test_a_release_of_whole_controllers_has_a_file_for_each_of_their_classes(ver
     found = sources_of(version, TOLD, RELEASE, CONTROLLER, IMAGES).keys()
     assert found >= sources_of(DEFAULT, CONTROLLER, IMAGES).keys()
     assert not sources_of(version, CONTROLLER).keys() & sources_of(version, RELEASE).keys()
-    assert sources_of(version, TOLD, AGENT, IMAGES).keys() >= OF_IMAGES
+    assert sources_of(version, TOLD, AGENT, IMAGES).keys() >= OF_METADATA
