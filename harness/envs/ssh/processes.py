@@ -36,7 +36,12 @@ class HostProcesses:
     async def signal(self, node: str, signal_number: int) -> None:
         """See ``Environment``; the whole group gets it."""
         place = known(self._places, node)
-        place.take_state(await place.remote.call("signal", number=int(signal_number)))
+        try:
+            place.take_state(await place.remote.call("signal", number=int(signal_number)))
+        except EnvError:
+            if place.remote.lost is None:  # it may have ended just before: whoever asks must know
+                place.take_state(await place.remote.call("state"))
+            raise
 
     async def end(self, node: str) -> None:
         """See ``NodeProcesses``."""
