@@ -53,7 +53,7 @@ class OldCopy(DiskDamage):
         self._copied[node] = await disks_of(cluster).election(node)
         await asyncio.sleep(int(fault.params.get("age_ms", 1_000)) / 1e3)
 
-    async def is_spare(self, node: str, cluster: Cluster) -> bool:
+    async def is_spare(self, fault: Fault, node: str, cluster: Cluster) -> bool:
         """And it leads no epoch that it would not know of, and could lead once more.
 
         Who has voted for it in that epoch may say so again, whatever its log has become.
@@ -61,7 +61,7 @@ class OldCopy(DiskDamage):
         own, copied = await disks_of(cluster).election(node), self._copied[node]
         if own is not None and own.leads and (copied is None or copied.epoch < own.epoch):
             return False
-        return await super().is_spare(node, cluster)
+        return await super().is_spare(fault, node, cluster)
 
     async def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
         """Put the saved copy of the disk back."""

@@ -99,7 +99,7 @@ class DiskDamage:
             # none is to go while we wait for it; one that is down is somebody's to start
             up = [thing for thing in others if can_answer(thing[1], cluster)]
             claims.claim_free(cluster, fault.id, up)
-            return await self.is_spare(node, cluster)
+            return await self.is_spare(fault, node, cluster)
 
         try:
             if not await until(is_spare, _COPIED_S):
@@ -122,7 +122,7 @@ class DiskDamage:
             **done,
             "log_end": undo.log_end,
             "readable_end": await log_end(node, cluster),
-            "copies": await _copies(node, cluster),
+            "copies": await _copies(fault, node, cluster),
         }
         return Injection("installed", (node,), None, (choice.evidence(target), seen), undo)
 
@@ -140,10 +140,10 @@ class DiskDamage:
             "log_end": await _await_log(undo, cluster),
         }
 
-    async def is_spare(self, node: str, cluster: Cluster) -> bool:
+    async def is_spare(self, fault: Fault, node: str, cluster: Cluster) -> bool:
         """Tell whether nothing is lost to the cluster with what this disk will lose."""
         enough = len(cluster.system.voters) // 2
-        if self.needs_copies and await _copies(node, cluster) <= enough:
+        if self.needs_copies and await _copies(fault, node, cluster) <= enough:
             return False
         return not self.forgets_votes or await votes_are_settled(node, cluster)
 
@@ -224,12 +224,18 @@ async def log_end(node: str, cluster: Cluster) -> int:
     return log[-1].last + 1 if log else 0
 
 
-async def _copies(node: str, cluster: Cluster) -> int:
-    """Tell how many other voters hold all of a node's log."""
+async def _copies(fault: Fault, node: str, cluster: Cluster) -> int:
+    """Tell how many other voters hold all of a node's log.
+
+    A disk that another fault has does not count: what it holds may be gone before the node is back,
+    as that of a voter who was removed, and is to come back empty.
+    """
     log = await stored_log(node, cluster)
     if not log:
         return 0
-    others = await stored_logs([v for v in cluster.system.voters if v != node], cluster)
+    voters = [v for v in cluster.system.voters if v != node]
+    kept = [v for v in voters if claims.is_free(cluster, fault.id, (DISK, v))]
+    others = await stored_logs(kept, cluster)
     last = log[-1]
     return sum(any(b.last == last.last and b.epoch == last.epoch for b in o) for o in others)
 

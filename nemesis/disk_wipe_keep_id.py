@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from harness.contracts.nemesis import Cluster
+from harness.contracts.nemesis import Cluster, Fault
 from harness.registry import nemeses
 from nemesis.disk_damage import VOTERS_MIN, DiskDamage, disks_of
 
@@ -28,10 +28,10 @@ class DiskWipeKeepId(DiskDamage):
     targets: Mapping[str, int] = {"follower": 4, "observer": 1, "one": 1}
     forgets_votes = True
 
-    async def is_spare(self, node: str, cluster: Cluster) -> bool:
+    async def is_spare(self, fault: Fault, node: str, cluster: Cluster) -> bool:
         """And it leads no epoch: who has voted for it there may say so again, and it lead twice."""
         own = await disks_of(cluster).election(node)
-        return (own is None or not own.leads) and await super().is_spare(node, cluster)
+        return (own is None or not own.leads) and await super().is_spare(fault, node, cluster)
 
     async def damage(self, cluster: Cluster, node: str, rng: Random) -> Mapping[str, Any] | None:
         """Emptied, and still its own."""

@@ -24,6 +24,8 @@ from nemesis.common.targets import fault_rng
 RAISE_S: Final = 5.0  # of tries; whether a last one without an answer is done, nobody knows
 _SEEN_S: Final = 10.0  # for all nodes to read of it
 _POLL_S: Final = 0.1
+# A broker that clients play may have told, when it registered, that it does not know a level.
+REFUSED: Final = "invalid-update-version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,30 +65,36 @@ class Finalize:
         return {"highest": rng.random() < 0.5}  # noqa: PLR2004
 
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
-        """Raise a level; evidence: the answer, and the releases of all nodes."""
+        """Raise a level, of another feature if one is refused; evidence: answers, and releases."""
         system = cluster.system
         if not isinstance(system, Finalizes):
             return Injection("skipped", reason=self.available(cluster))
         rng, levels = fault_rng(fault), system.raisable()
         if not levels:
             return Injection("skipped", reason="no feature has a higher level that all nodes know")
-        feature = rng.choice(sorted(levels))
-        known = levels[feature]
-        level = known[-1] if fault.params.get("highest") else rng.choice(known)
-        change = await system.finalize(feature, level, timeout_s=RAISE_S)
-        seen = {
-            "saw": "features",
-            "feature": feature,
-            "level": level,
-            "answer": change.detail,
-            "tries": change.tries,
-            "releases": installed_releases(cluster.system.nodes, cluster),
-        }
-        undo = _Undo(feature, level, change.done)
-        if not change.done:
-            reason = f"{feature} was not raised to {level}: {change.detail}"
-            return Injection("failed", (), reason, (seen,), undo)
-        return Injection("installed", tuple(cluster.system.nodes), None, (seen,), undo)
+        first = rng.choice(sorted(levels))
+        seen: list[Mapping[str, Any]] = []
+        for feature in (first, *(name for name in sorted(levels) if name != first)):
+            known = levels[feature]
+            level = known[-1] if fault.params.get("highest") else rng.choice(known)
+            change = await system.finalize(feature, level, timeout_s=RAISE_S)
+            seen.append(
+                {
+                    "saw": "features",
+                    "feature": feature,
+                    "level": level,
+                    "answer": change.detail,
+                    "tries": change.tries,
+                    "releases": installed_releases(cluster.system.nodes, cluster),
+                }
+            )
+            undo = _Undo(feature, level, change.done)
+            if change.done:
+                return Injection("installed", tuple(cluster.system.nodes), None, seen, undo)
+            if not change.detail.startswith(REFUSED):
+                break  # nobody answers, so asking for another level would be no better
+        reason = f"{feature} was not raised to {level}: {change.detail}"
+        return Injection("failed", (), reason, seen, undo)
 
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
         """Wait until all nodes have read of it; evidence: the level that each says."""

@@ -146,10 +146,15 @@ def test_a_process_lives_on_without_its_raft_client_in_3_4_0(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("old", "new"), [("3.3.2", "3.9.2"), ("3.7.2", "4.3.1")])
-def test_an_old_release_goes_over_to_a_newer_one(old: str, new: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("old", "new", "seed"), [("3.3.2", "3.9.2", 3), ("3.7.2", "4.3.1", 12)]
+)  # seed 12 lets the nodes stay: there is a level to raise
+def test_an_old_release_goes_over_to_a_newer_one(
+    old: str, new: str, seed: int, tmp_path: Path
+) -> None:
     """Its agent has hooks of its own, and its controllers no advertised listeners."""
-    options = f"--system kafka --kafka-version {old} --workload producer-ids --observers 0 --seed 3"
+    options = f"--system kafka --kafka-version {old} --workload producer-ids --observers 0"
+    options += f" --seed {seed}"
     faults = "rolling-upgrade,kill" if old == "3.3.2" else "rolling-upgrade,finalize,kill"
     told = ("--set", f"{UPGRADE}={new}", "--nemesis", faults, "--store", tmp_path)
     done = krucible("run", *options.split(), "--time-limit", "60", "--pace", "long", *told)

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from uuid import UUID
 
+import pytest
+
+from harness.kafka import broker as played
+from harness.kafka.broker import PlayedBroker, register
+from harness.kafka.route import Route
 from harness.spec import RunSpec
 from harness.systems.nodes.levels import METADATA_SETTING
 from node.metadata.features import IBP_3_9_IV0, KRAFT_VERSION, METADATA_VERSION
@@ -53,5 +60,32 @@ def test_a_level_that_no_leader_can_commit_may_still_come_to_be() -> None:
             await scene.system.start(node)
         healed = await raised.heal()
         assert healed["asked"] == told["level"]
+
+    play(main, OLD)
+
+
+@pytest.mark.parametrize(("draw", "tries"), [(0.1, 2), (0.5, 1)])
+def test_where_a_broker_does_not_know_a_level_that_of_another_feature_is_raised(
+    draw: float, tries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that clients play has registered as those of before 4.0 do, without kraft.version."""
+    monkeypatch.setattr(played, "_FIRST_WITH_LEVEL_ZERO", 99)
+
+    async def main(scene: Scene) -> None:
+        route = Route(scene.system.cluster(), await scene.leader())
+        broker = PlayedBroker(1005, UUID(int=5), (UUID(int=1005),))
+        await register(route, broker, asyncio.get_running_loop().time() + 5)
+        route.close()
+        raised = await scene.inject("finalize", draw=draw, highest=True)
+        assert raised.injection.outcome == "installed"
+        assert len(raised.saw("features")) == tries
+        *refused, told = raised.saw("features")
+        assert (told["feature"], told["answer"]) == (METADATA_VERSION, "committed")
+        for each in refused:
+            assert each["feature"] == KRAFT_VERSION
+            assert "Broker 1005 does not support this feature" in each["answer"]
+        await raised.heal()
+        again = await scene.inject("finalize", highest=True)
+        assert again.injection.outcome == "failed", "nothing else is left to raise"
 
     play(main, OLD)

@@ -411,6 +411,24 @@ def test_a_bit_is_not_flipped_where_it_could_be_the_last_copy() -> None:
     assert [n for n, _ in select(["disk"], replace(SPEC, voters=2)) if n == "disk-bit-flip"] == []
 
 
+def test_the_log_of_a_voter_that_was_removed_is_no_copy() -> None:
+    """It reads on, so it has all records, but comes back with an empty disk."""
+
+    async def main(scene: Scene) -> None:
+        await asyncio.sleep(2)
+        removed = await scene.inject("membership", target="follower")
+        await asyncio.sleep(1)
+        fault = await scene.inject("disk-bit-flip", target="leader")
+        assert fault.injection.outcome == "skipped"
+        assert "are no majority" in str(fault.injection.reason)
+        await removed.heal()
+        again = await scene.inject("disk-bit-flip", target="leader")
+        assert again.saw("damage")[0]["copies"] == 2
+        await again.heal()
+
+    play(main, DYNAMIC)
+
+
 def test_a_lost_tail_is_fetched_again() -> None:
     async def main(scene: Scene) -> None:
         await asyncio.sleep(2)

@@ -100,8 +100,8 @@ class Patient(DiskDamage):
     def available(self, cluster: Cluster) -> None:
         del cluster
 
-    async def is_spare(self, node: str, cluster: Cluster) -> bool:
-        del node, cluster
+    async def is_spare(self, fault: Fault, node: str, cluster: Cluster) -> bool:
+        del fault, node, cluster
         return False
 
 

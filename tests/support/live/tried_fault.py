@@ -38,10 +38,10 @@ class Scenery:
             found += [f"{node}: {self.system._env.process(node)}", *lines[-LAST_LINES:]]
         return "\n".join(found)
 
-    async def inject(self, name: str, **params: Any) -> TriedFault:
-        """Try to install a fault."""
+    async def inject(self, name: str, *, draw: float = 0.5, **params: Any) -> TriedFault:
+        """Try to install a fault; its own choices go by ``draw``."""
         self.faults += 1
-        fault = Fault(self.faults, name, 0, 1000, params, 0.5)
+        fault = Fault(self.faults, name, 0, 1000, params, draw)
         nemesis = GuardedNemesis(name, nemeses.get(name)())
         assert nemesis.available(self.cluster) is None
         return TriedFault(self, nemesis, fault, await nemesis.inject(fault, self.cluster))
