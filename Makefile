@@ -23,8 +23,8 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install -c constraints.txt -e '.[browser,kafka,metrics,s3,spark]' --group dev
 	@touch $@ $(VENV)/.run
 
-run: $(VENV)/.run ## a real chaos run of 40 s on this machine, ending in a report
-	$(BIN)/krucible run --voters 3 --observers 2 --nemesis all --pace dense --time-limit 40 --rate 150
+run: $(VENV)/.run ## a real chaos run of half a minute on this machine, ending in a report
+	$(BIN)/krucible run --voters 3 --observers 2 --nemesis all --pace dense --time-limit 34 --rate 150
 
 setup: $(VENV)/.dev ## everything: run, tests, Spark, Java and browser parts
 
