@@ -6,10 +6,11 @@ matter of ``consensus``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from checkers.invariants.acknowledged import AcknowledgedAfterCommit
 from checkers.invariants.liveness import L6
+from checkers.replay.trace import Event
 from harness.contracts.checker import RunData
 from harness.history.ops import Interval
 from harness.registry import checkers
@@ -19,6 +20,7 @@ NAME = "membership"
 KEPT, ENDED = "S17", "L6"
 REMOVE, RESTORE, LOOK = "remove-voter", "restore", "voters"
 ADDS = ("add-voter", RESTORE)
+AGAIN = " again, which nobody asked for"  # in an anomaly's message
 
 
 @checkers.register(NAME, judges=(AcknowledgedAfterCommit.meaning, L6))
@@ -35,7 +37,7 @@ def membership(run: RunData) -> CheckResult:
     anomalies = [_not_ended(i) for i in restores if i.outcome != "ok"]
     nodes = sorted({i.invocation.value["node"] for i in changes})
     for look in looks:
-        anomalies += [a for node in nodes for a in _of_node(node, look, changes)]
+        anomalies += [a for node in nodes for a in _of_node(node, look, changes, run.events)]
     reason = None
     if not looks or not any(i.outcome == "ok" for i in changes):
         reason = "no change was confirmed, or nobody looked at the voters: nothing was judged"
@@ -50,7 +52,9 @@ def membership(run: RunData) -> CheckResult:
     )
 
 
-def _of_node(node: str, look: Interval, changes: Sequence[Interval]) -> Iterable[Anomaly]:
+def _of_node(
+    node: str, look: Interval, changes: Sequence[Interval], events: Mapping[str, Sequence[Event]]
+) -> Iterable[Anomaly]:
     """The last change of a node that was confirmed before a look, if none may have followed."""
     seen = look.completion
     assert seen is not None  # noqa: S101 - it was ok
@@ -68,13 +72,30 @@ def _of_node(node: str, look: Interval, changes: Sequence[Interval]) -> Iterable
         later = any(_may_follow(other, interval) for other in mine if other is not interval)
         is_voter = node in seen.value
         if not later and is_voter == (interval.invocation.f == REMOVE):
-            was = "removed, and is a voter" if is_voter else "added, and is no voter"
+            was = "added, and is no voter"
+            if is_voter:
+                was = "removed, and is a voter"
+                if _was_none(node, interval.invocation.time_ns, seen.time_ns, events):
+                    was += AGAIN
             yield Anomaly(
                 KEPT,
                 f"{node} was {was} (op {end.index}, looked at by op {seen.index})",
                 ops=(interval.invocation.index, end.index, seen.index),
                 time_ns=seen.time_ns,
             )
+
+
+def _was_none(
+    node: str, begin_ns: int, end_ns: int, events: Mapping[str, Sequence[Event]]
+) -> bool:
+    """Tell whether a node was in no voter set that somebody told of meanwhile."""
+    return any(
+        event["t"] == "voters"
+        and begin_ns <= event["rx_ns"] <= end_ns
+        and all(node != f"n{key[0]}" for key in event["set"])
+        for of_node in events.values()
+        for event in of_node
+    )
 
 
 def _may_follow(other: Interval, interval: Interval) -> bool:

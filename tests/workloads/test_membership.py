@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,10 +32,10 @@ SPEC = RunSpec(
 Step = tuple[int, OpType, str, Any]
 
 
-def judge(*steps: Step) -> CheckResult:
+def judge(*steps: Step, events: Sequence[dict[str, Any]] = ()) -> CheckResult:
     """Steps of the form (process, type, f, value), each at its own moment."""
     ops = [Op(n, n, p, type_, f, value) for n, (p, type_, f, value) in enumerate(steps)]
-    return membership(RunData(SPEC, History(ops)))
+    return membership(RunData(SPEC, History(ops), events={"n2": list(events)}))
 
 
 def change(process: int, f: str, node: str, end: OpType = "ok") -> tuple[Step, Step]:
@@ -76,6 +77,19 @@ def test_voters_that_are_what_was_confirmed_are_valid() -> None:
 )
 def test_a_change_that_is_lost_or_does_not_end_is_found(steps: Any, invariant: str) -> None:
     assert [a.invariant for a in judge(*steps).anomalies] == [invariant]
+
+
+@pytest.mark.parametrize(("at_ns", "told"), [(0, True), (3, True), (4, False)])
+def test_a_voter_that_adds_itself_again_is_told_from_one_that_was_never_removed(
+    at_ns: int, told: bool
+) -> None:
+    """KAFKA-19850: with auto-join a removed voter that runs asks for its place at once."""
+    steps = [*change(1, "remove-voter", "n1"), *look(2, "n1", "n2")]
+    without = {"t": "voters", "rx_ns": at_ns, "off": 5, "set": [[2, None]]}
+    before = {"t": "voters", "rx_ns": 1, "off": 4, "set": [[1, None], [2, None]]}
+    (anomaly,) = judge(*steps, events=[before, without]).anomalies
+    again = " again, which nobody asked for" if told else ""
+    assert anomaly.message == f"n1 was removed, and is a voter{again} (op 1, looked at by op 3)"
 
 
 @pytest.mark.parametrize("end", ["ok", "info"])

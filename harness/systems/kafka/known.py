@@ -16,6 +16,7 @@ from harness.systems.kafka.releases import (
     FORGETS_TOPICS_SINCE,
     FSYNCS_SNAPSHOTS_SINCE,
     HEARD_AT_ONCE_SINCE,
+    JOINS_SINCE,
     KEEPS_CLOSED_SINCE,
     KEEPS_DELETED_UNTIL,
     KEEPS_ELIGIBLE_SINCE,
@@ -489,6 +490,10 @@ ENDS: Final = (
     ),
 )
 
+# With auto-join a removed voter that runs asks for its place again (KAFKA-19850).
+JOINS_AGAIN: Final = Known(
+    "S17", "a voter again, which nobody asked for", "docs/kafka.md, a removed voter that adds itself"
+)
 
 # By the line of a release: what older ones do, what it and newer ones do, what no newer one is
 # known to do.
@@ -509,6 +514,7 @@ BEFORE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
 )
 SINCE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (PAUSES_SINCE, (OBSERVER_SPINS,)),
+    (JOINS_SINCE, (JOINS_AGAIN,)),
     (CORDONS_SINCE, (FORGETS_CORDONS, STAYS_CORDONED)),
     (VOTES_KEPT_SINCE, (STANDS_AGAIN,)),
 )

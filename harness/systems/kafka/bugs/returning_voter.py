@@ -9,6 +9,7 @@ BUG = ReleasedBug(
     affected="4.3.1",
     fixed=None,
     breaks=("S17",),
-    cannot="no release up to 4.3.1 has it fixed, and KIP-853's answer to it is to stop the node "
-    "first; it takes an invariant for who asked for a change of the voters",
+    known="docs/kafka.md, a removed voter that adds itself",
+    cannot="no release up to 4.4.0 has it fixed; S17 names it where clients change the voters: "
+    "`krucible sim --system kafka --kafka-version 4.4.0 --seed 7048`",
 )
