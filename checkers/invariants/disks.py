@@ -31,6 +31,7 @@ C15 = Meaning(
     source="KIP-858; KIP-966; ReplicationControlManager.handleDirectoriesOffline",
 )
 EMPTY = "though the disk is gone that its replica was on"  # in an anomaly
+AT_ONCE = "is elected by the request that tells of its failed disk, and leads"  # in an anomaly
 RECOVERING = 1  # the leader was chosen at the cost of messages
 _NOT_TOLD = (MIGRATING_DIR, UNASSIGNED_DIR)  # the broker knows, and has not said yet
 
@@ -63,6 +64,7 @@ class DiskGuard:
         self._lacking: dict[Partition, set[int]] = {}
         self._due: dict[Partition, None] = {}
         self._brokers: set[int] = set()  # of which a batch tells the disks
+        self._elected: set[Partition] = set()  # those that a batch gives another leader
         self._found: list[Anomaly] = []
         self._told: set[tuple[Partition, int, UUID | None]] = set()
 
@@ -88,6 +90,8 @@ class DiskGuard:
             case s.PartitionChangeRecord() if record.topic_id is not None:
                 partition, before = (record.topic_id, record.partition_id), self._before
                 lacking, after = self._lacking.get(partition), image.partition(*partition)
+                if before is not None and after is not None and before.leader != after.leader:
+                    self._elected.add(partition)
                 if lacking and before is not None and after is not None:
                     self._changed(partition, before, after, image)
                     caught_up = set(after.isr) - set(before.isr)  # by the word of who leads
@@ -109,6 +113,7 @@ class DiskGuard:
                 yield from self._judge(partition, state, image, last)
         self._due.clear()
         self._brokers.clear()
+        self._elected.clear()
 
     def _look_at(self, broker: int, image: MetadataImage) -> None:
         """Find the replicas whose disk a broker has no more, or again."""
@@ -149,12 +154,15 @@ class DiskGuard:
             if broker not in image.brokers or has_disk(broker, directory, image):
                 continue
             # who joins an ISR later may only not have said yet where its replica is
-            counts = leads or (broker in self._brokers and len(state.isr) > 1)
+            told_which = broker in self._brokers and directory != LOST_DIR
+            counts = leads or (told_which and len(state.isr) > 1)
             key = partition, broker, directory
             if not counts or key in self._told:
                 continue
             self._told.add(key)
             does, where = "leads" if leads else "is in sync in", named(partition, image)
+            if leads and partition in self._elected and broker in self._brokers:
+                does = AT_ONCE
             works = [str(each) for each in image.brokers[broker].log_dirs]
             yield Anomaly(
                 C15.name,

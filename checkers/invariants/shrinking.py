@@ -17,6 +17,7 @@ from node.metadata.image import MetadataImage
 from node.metadata.state import PartitionState
 
 BY_THE_FIRST = ", where partition 0 of the topic has "  # in an anomaly's message
+SET_TO_NOBODY = ", as the minimum that is set is 0"
 
 
 class ShrinkGuard:
@@ -87,12 +88,14 @@ class ShrinkGuard:
         if not left:
             return
         where, first = named(partition, image), image.partition(partition[0], 0)
-        by_first = ""
+        why = ""
         if first is not None and len(first.replicas) < enough:
-            by_first = f"{BY_THE_FIRST}{len(first.replicas)} replica(s)"
+            why = f"{BY_THE_FIRST}{len(first.replicas)} replica(s)"
+        elif min_isr(partition, image) == 0:
+            why = SET_TO_NOBODY
         yield Anomaly(
             C14.name,
             f"partition {where} after offset {last} has {len(after.isr)} in sync and needs"
-            f" {enough}, and of those who left brokers {left} are not eligible{by_first}: {after}",
+            f" {enough}, and of those who left brokers {left} are not eligible{why}: {after}",
             details={"topic": where, "brokers": left},
         )

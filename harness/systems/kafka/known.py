@@ -318,6 +318,14 @@ ELECTS_EMPTY: Final = Known(
     red=True,
 )
 
+# A heartbeat that lets a broker in and tells of a failed disk is judged by the state before it.
+LEADS_LOST: Final = Known(
+    "C15",
+    " by the request that tells of its failed disk, ",
+    "docs/findings.md, who comes back without a disk",
+    red=True,
+)
+
 # A replica that was moved away stays in the ELR.
 KEEPS_MOVED: Final = _told(
     "docs/findings.md, who was moved away stays eligible",
@@ -429,6 +437,12 @@ ENDS: Final = (
         red=True,
     ),
     Known(
+        "C14",
+        ", as the minimum that is set is 0",
+        "docs/findings.md, a minimum that is no number",
+        red=True,
+    ),
+    Known(
         "crash",
         "Unexpected acknowledgement from non-voter",
         "docs/findings.md, a removed voter's answer",
@@ -531,6 +545,7 @@ UNTIL: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
             *BY_THE_FIRST,
             KEEPS_CANDIDATES,
             KEEPS_LAST_LEADER,
+            LEADS_LOST,
         ),
     ),
     (

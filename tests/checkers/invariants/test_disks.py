@@ -64,6 +64,7 @@ GONE: Batch = moved(isr=(2,), leader=2)
         [moved(directories=(MIGRATING_DIR, OTHER)), [failed(B)]],
         [[*moved(isr=(1,), leader=-1), failed(B)]],
         [[*GONE, failed(B)], moved(isr=(1, 2))],
+        [moved(isr=(2,), leader=2, directories=(LOST_DIR, OTHER)), moved(isr=(1, 2)), [failed(A)]],
     ],
     ids=(
         "all work",
@@ -74,6 +75,7 @@ GONE: Batch = moved(isr=(2,), leader=2)
         "migrating",
         "the last one",
         "joins",
+        "joins, and another fails",
     ),
 )
 def test_a_disk_that_works_or_that_nobody_counts_on_is_no_matter(batches: list[Batch]) -> None:
@@ -87,8 +89,12 @@ def test_a_disk_that_works_or_that_nobody_counts_on_is_no_matter(batches: list[B
         ([[*moved(leader=2), failed(B)]], "broker 1 is in sync in partition u-0"),
         ([moved(directories=(LOST_DIR, OTHER))], "broker 1 leads partition u-0"),
         ([[*GONE, failed(B)], moved(isr=(1,), leader=1)], "broker 1 leads partition u-0"),
+        (
+            [moved(isr=(1,), leader=-1), [unfenced(1, 0), *moved(leader=1), failed(B)]],
+            "broker 1 is elected by the request that tells of its failed disk, and leads partition",
+        ),
     ],
-    ids=("leads", "in sync", "told lost", "elected"),
+    ids=("leads", "in sync", "told lost", "elected", "at once"),
 )
 def test_who_leads_or_counts_has_a_disk_that_works(batches: list[Batch], told: str) -> None:
     (message,) = judged(*batches)

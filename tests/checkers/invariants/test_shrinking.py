@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from checkers.invariants.metadata_log import MetadataLog
-from checkers.invariants.shrinking import BY_THE_FIRST
+from checkers.invariants.shrinking import BY_THE_FIRST, SET_TO_NOBODY
 from harness.kafka.incarnation import next_incarnation
 from node.metadata import schemas as s
 from node.metadata.schemas import MetadataRecord
@@ -18,9 +18,15 @@ from tests.support.traces.brokers import change, create, register, walked
 
 Batch = Sequence[MetadataRecord]
 T = UUID(int=9)
-MINIMUM = s.ConfigRecord(
-    version=0, resource_type=BROKER, resource_name="", name="min.insync.replicas", value="2"
-)
+
+
+def minimum(value: str) -> s.ConfigRecord:
+    return s.ConfigRecord(
+        version=0, resource_type=BROKER, resource_name="", name="min.insync.replicas", value=value
+    )
+
+
+MINIMUM = minimum("2")
 ENABLED: Batch = [
     s.FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
     MINIMUM,
@@ -68,6 +74,15 @@ def test_who_leaves_an_isr_that_gets_too_small_is_eligible() -> None:
     (told,) = judged(ENABLED, LEFT)
     assert " has 1 in sync and needs 2, and of those who left brokers [2] " in told
     assert BY_THE_FIRST not in told
+
+
+def test_a_minimum_of_nobody_is_told_of() -> None:
+    """The last one in sync is needed, whatever is set."""
+    nobody = minimum("0")
+    one = change(isr=(1,), eligible_leader_replicas=(2,))
+    (told,) = judged([ENABLED[0], MINIMUM], one, [nobody], change(isr=(), leader=-1))
+    assert " has 0 in sync and needs 1, " in told
+    assert SET_TO_NOBODY in told
 
 
 def test_nor_is_who_was_eligible_forgotten() -> None:
