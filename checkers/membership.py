@@ -85,9 +85,7 @@ def _of_node(
             )
 
 
-def _was_none(
-    node: str, begin_ns: int, end_ns: int, events: Mapping[str, Sequence[Event]]
-) -> bool:
+def _was_none(node: str, begin_ns: int, end_ns: int, events: Mapping[str, Sequence[Event]]) -> bool:
     """Tell whether a node was in no voter set that somebody told of meanwhile."""
     return any(
         event["t"] == "voters"

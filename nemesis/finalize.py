@@ -70,15 +70,16 @@ class Finalize:
         if not isinstance(system, Finalizes):
             return Injection("skipped", reason=self.available(cluster))
         rng, levels = fault_rng(fault), system.raisable()
+        failed = Injection("skipped", reason="no feature has a higher level that all nodes know")
         if not levels:
-            return Injection("skipped", reason="no feature has a higher level that all nodes know")
+            return failed
         first = rng.choice(sorted(levels))
-        seen: list[Mapping[str, Any]] = []
+        evidence: list[Mapping[str, Any]] = []
         for feature in (first, *(name for name in sorted(levels) if name != first)):
             known = levels[feature]
             level = known[-1] if fault.params.get("highest") else rng.choice(known)
             change = await system.finalize(feature, level, timeout_s=RAISE_S)
-            seen.append(
+            evidence.append(
                 {
                     "saw": "features",
                     "feature": feature,
@@ -88,13 +89,14 @@ class Finalize:
                     "releases": installed_releases(cluster.system.nodes, cluster),
                 }
             )
-            undo = _Undo(feature, level, change.done)
+            undo, seen = _Undo(feature, level, change.done), tuple(evidence)
             if change.done:
                 return Injection("installed", tuple(cluster.system.nodes), None, seen, undo)
+            reason = f"{feature} was not raised to {level}: {change.detail}"
+            failed = Injection("failed", (), reason, seen, undo)
             if not change.detail.startswith(REFUSED):
                 break  # nobody answers, so asking for another level would be no better
-        reason = f"{feature} was not raised to {level}: {change.detail}"
-        return Injection("failed", (), reason, seen, undo)
+        return failed
 
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
         """Wait until all nodes have read of it; evidence: the level that each says."""

@@ -5,8 +5,9 @@ Source: KIP-630; SnapshotAtLogStart of Kafka's own simulation tests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import ClassVar, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import ClassVar, Final, NamedTuple
 
 from checkers.replay.invariant import FinalLogs, Invariant
 from checkers.replay.trace import Event, ReplicaId, label, snapshots_of
@@ -19,13 +20,15 @@ from harness.verdict import Anomaly
 SnapshotId = tuple[int, int]
 
 _InForce = tuple[int, VoterKeys]  # a voter set, and its offset
+NO_IMAGES: Final[Mapping[int, str]] = MappingProxyType({})
+IMAGES_KEPT: Final = 8  # digests, of each node
 
 
 class _Had(NamedTuple):
-    """Holds the voters and the digest of the image that a node had where its snapshot ends."""
+    """Holds the voters where a node's snapshot ends, and the digests of its images up to there."""
 
     voters: _InForce | None = None
-    image: str | None = None
+    images: Mapping[int, str] = NO_IMAGES  # the last ones, by offset
 
 
 class SnapshotValidity(Invariant):
@@ -57,14 +60,17 @@ class SnapshotValidity(Invariant):
         # By id and field: who told of it first, and what that node had there, if it made it.
         self._first: dict[SnapshotId, dict[str, tuple[Event, _Had]]] = {}
         # Of nodes that tell of images: the newest, by its end, and a snapshot whose image is due.
-        self._images: dict[int, tuple[int, str]] = {}
+        self._images: dict[int, dict[int, str]] = {}  # the last ones of each node, by offset
         self._made: dict[int, tuple[Event, _InForce | None]] = {}
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
         """Look at a snapshot that came into being."""
         node = event["node"]
         if event["t"] == "image":
-            self._images[node] = event["off"], event["digest"]
+            images = self._images.setdefault(node, {})
+            images[event["off"]] = event["digest"]
+            if len(images) > IMAGES_KEPT:
+                del images[next(iter(images))]
             yield from self._settle(node)
             return
         if event["op"] not in ("freeze", "install"):
@@ -73,7 +79,7 @@ class SnapshotValidity(Invariant):
         yield from self._settle(node)
         replica = world.replica(event)
         if event["op"] != "freeze" or not replica.known:
-            yield from self._unique(event, _Had())
+            yield from self._unique(event, _Had(images=self._seen(event)))
             return
         id_ = event["id"][0], event["id"][1]
         self._made[node] = event, replica.sets.entry_at(id_[0])
@@ -96,8 +102,12 @@ class SnapshotValidity(Invariant):
         made = self._made.pop(node, None)
         if made is not None:
             event, voters = made
-            end, digest = self._images.get(node, (None, None))
-            yield from self._unique(event, _Had(voters, digest if end == event["id"][0] else None))
+            yield from self._unique(event, _Had(voters, self._seen(event)))
+
+    def _seen(self, event: Event) -> dict[int, str]:
+        """Give the digests of the node's last images up to where a snapshot of it ends."""
+        images, end = self._images.get(event["node"], {}), event["id"][0]
+        return {offset: digest for offset, digest in images.items() if offset <= end}
 
     def _unique(self, event: Event, had: _Had) -> Iterator[Anomaly]:
         id_ = event["id"][0], event["id"][1]
@@ -156,9 +166,14 @@ class SnapshotValidity(Invariant):
 
 
 def _by_images(one: _Had, other: _Had) -> str:
-    """Say that the images differ from which the snapshots were made, which C8 judges."""
-    known = one.image is not None and other.image is not None
-    return ", as the images do that they are of" if known and one.image != other.image else ""
+    """Say that the images differ from which the snapshots were made, which C8 judges.
+
+    A node that ends just after its snapshot does not tell of that image, but of those before.
+    """
+    both = max(one.images.keys() & other.images.keys(), default=None)
+    if both is None or one.images[both] == other.images[both]:
+        return ""
+    return ", as the images do that they are of"
 
 
 def _by_voters(one: _InForce | None, other: _InForce | None) -> str:

@@ -79,7 +79,7 @@ def working(scene: LiveScene) -> int:
 def test_who_is_let_in_and_tells_of_a_failed_disk_at_once_leads_what_was_on_it(
     kafka: KafkaDist, release: str, tmp_path: Path, *, fenced: bool
 ) -> None:
-    """The disk fails while the broker is fenced and finds no controller; as a control, it is not."""
+    """The disk fails while the broker is fenced and finds no controller; or, as a control, not."""
     assert kafka.archive.is_file()
 
     async def main(scene: LiveScene) -> None:

@@ -35,7 +35,7 @@ Step = tuple[int, OpType, str, Any]
 def judge(*steps: Step, events: Sequence[dict[str, Any]] = ()) -> CheckResult:
     """Steps of the form (process, type, f, value), each at its own moment."""
     ops = [Op(n, n, p, type_, f, value) for n, (p, type_, f, value) in enumerate(steps)]
-    return membership(RunData(SPEC, History(ops), events={"n2": list(events)}))
+    return membership(RunData(SPEC, History(ops), events={"n2": tuple(events)}))
 
 
 def change(process: int, f: str, node: str, end: OpType = "ok") -> tuple[Step, Step]:

@@ -506,7 +506,9 @@ ENDS: Final = (
 
 # With auto-join a removed voter that runs asks for its place again (KAFKA-19850).
 JOINS_AGAIN: Final = Known(
-    "S17", "a voter again, which nobody asked for", "docs/kafka.md, a removed voter that adds itself"
+    "S17",
+    "a voter again, which nobody asked for",
+    "docs/kafka.md, a removed voter that adds itself",
 )
 
 # By the line of a release: what older ones do, what it and newer ones do, what no newer one is

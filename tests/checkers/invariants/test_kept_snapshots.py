@@ -51,6 +51,28 @@ def test_what_differs_by_the_voters_says_so(voters: tuple[int, ...]) -> None:
     assert known.finding == "docs/findings.md, a truncated voter misses changes"
 
 
+@pytest.mark.parametrize("ends", [False, True], ids=("tells of its image", "ends before that"))
+@pytest.mark.parametrize("differ", [True, False])
+def test_what_differs_by_the_images_says_so(*, ends: bool, differ: bool) -> None:
+    """C8 judges these; a node that ends just after its snapshot has told of images before it."""
+    trace = one_leader()
+    digests = {1: "a", 2: "b" if differ else "a"}
+    for node, digest in digests.items():
+        trace.emit(node, "image", off=0, digest=digest, kind="full")
+    trace.freeze(1)
+    for offset in () if ends else (1, trace.disks[1].hwm):
+        trace.emit(1, "image", off=offset, digest=digests[1], kind="delta")
+        trace.emit(2, "image", off=offset, digest=digests[2], kind="delta")
+    trace.freeze(2, sha="other")
+    monitor = Monitor([SnapshotValidity()])
+    monitor.feed_all(trace.run().events)
+    monitor.finish({})  # a snapshot whose image is not told of by then has none
+    (anomaly,) = monitor.anomalies
+    assert (", as the images do that they are of" in anomaly.message) is differ
+    known = [each.finding for each in known_of([Release("4.4.0")]) if each.covers(anomaly)]
+    assert known == (["docs/findings.md, a deleted topic's settings"] if differ else [])
+
+
 def test_what_differs_otherwise_says_nothing_of_voters() -> None:
     trace = one_leader()
     trace.freeze(1)
