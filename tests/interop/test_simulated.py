@@ -336,6 +336,7 @@ def test_our_node_and_kafka_come_to_the_same(kafka: KafkaDist, tmp_path: Path) -
         ("split-brain", "S9"),
         ("kept-candidates", "L3"),
         ("empty-disk", "C15"),
+        ("lost-disk", "C15"),
         ("stale-candidates", "C13"),
         ("failed-disk", "crash"),
         ("lost-passwords", "C8"),
