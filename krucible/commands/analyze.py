@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.errors import UsageError
+from harness.store.remote import seen
 from harness.store.remote.address import is_remote
 from harness.verdict import EXIT_HARNESS, EXIT_VALID
 from krucible.console import Json, err, out, print_json, print_table
@@ -78,13 +79,16 @@ def _analyse_remote(store: str, master: str, tables: Path | None, top: int) -> d
             "local[N]; for a cluster copy the runs into a folder that its workers see"
         )
     mirror = mirror_of(store)
-    mirror.fetch_all()
-    if tables is not None:
-        return _analyse(mirror.root, master, tables, top)
-    folder = mirror.folder(TABLES)
-    folder.fetch()
-    summary = _analyse(mirror.root, master, folder.path, top)
-    folder.put(last=("manifest", "summary.json"))
+    folder = None
+    if tables is None:
+        folder = mirror.folder(TABLES)
+        folder.fetch()
+        tables = folder.path
+    tags = mirror.fetch_new(seen.tags_in(tables))
+    summary = _analyse(mirror.root, master, tables, top)
+    seen.remember(tables, tags)
+    if folder is not None:
+        folder.put(last=("manifest", "summary.json", seen.NAME))
     return summary
 
 

@@ -29,7 +29,8 @@ class RemoteFolder:
         """Write the files that are new, or may have changed; remove those that are gone.
 
         Args:
-            last: What makes the others count: written after them, file by file or by folder.
+            last: What makes the others count: written after them, file by file or by folder, one
+                after the other.
 
         Raises:
             EnvError: Somebody else has put files meanwhile; nothing was written.
@@ -44,7 +45,8 @@ class RemoteFolder:
         kept = {name for name in files & self._there.keys() if name.endswith(".parquet")}
         late = {name for name in files if name.partition("/")[0] in last}
         each_of(files - kept - late, self._upload)
-        each_of(late - kept, self._upload)
+        for part in last:
+            each_of({name for name in late - kept if name.partition("/")[0] == part}, self._upload)
         self._objects.remove(f"{self._name}/{name}" for name in self._there.keys() - files)
         self._there = self._tags()
 

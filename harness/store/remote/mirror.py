@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,7 @@ from harness.store.remote.runs import RemoteRuns, each_of
 
 SEEN_S: Final = 1.0  # a listing is good for so long
 SMALL: Final = ("spec.json", "run.json", "results.json")  # what a page on all runs is made of
+_RESULTS: Final = "results.json"
 _DROPPING: Final = ".dropping"  # in the folder: runs whose objects are being removed, by name
 
 
@@ -143,17 +144,37 @@ class Mirror:
             self.nights.bring(parts)
 
     def fetch_all(self) -> None:
-        """Have all runs in the folder; a file's time of change goes by its content.
+        """Have all runs in the folder; see ``fetch_new``."""
+        self.fetch_new({})
+
+    def fetch_new(self, seen: Mapping[str, str]) -> dict[str, str]:
+        """Have those runs in the folder whose tag is not known; a file's time goes by its content.
 
         So who compares names, sizes and times finds the same run each time that it is fetched.
+
+        Args:
+            seen: Tags of runs, by their names.
+
+        Returns:
+            The tags of all runs that nothing will be added to: whoever has taken in what is in the
+            folder now has seen these.
         """
+        tags, done = self._listed(), dict[str, str]()
         for run in self.runs():
+            name = self._name(run)
+            tag = tags.get(name)
+            if tag is not None and seen.get(name) == tag:
+                done[name] = tag
+                continue
             self.fetch(run)
             begun_s = begun_of(run)
-            for name in names_in(run):
-                digest = int(mark_of(run / name).sha256[:7], 16)
+            for file in names_in(run):
+                digest = int(mark_of(run / file).sha256[:7], 16)
                 stamp = begun_s * 1_000_000_000 + digest
-                os.utime(run / name, ns=(stamp, stamp))
+                os.utime(run / file, ns=(stamp, stamp))
+            if tag is not None and (run / _RESULTS).is_file():
+                done[name] = tag  # one that nobody judged is left for later while it is young
+        return done
 
     def folder(self, name: str) -> RemoteFolder:
         """Files of the store that are neither runs nor of nights, in a hidden folder."""

@@ -96,7 +96,12 @@ class Objects:
     def download(self, name: str, path: Path) -> None:
         """Write an object to a file, in parts that may be left when it fails."""
         with self._told():
-            self._fs.get_file(self.address.key(name), str(path))
+            try:
+                self._fs.get_file(self.address.key(name), str(path))
+            except FileNotFoundError as error:
+                raise EnvError(
+                    f"{self.address}/{name}: {error}; it was removed meanwhile, or never stored"
+                ) from error
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove objects; one that is not there is no error."""
