@@ -1,7 +1,7 @@
 """Measure what `krucible analyze` costs as a store grows, and when few of its runs are new.
 
     python bench/analyze.py [--events 500000,5000000] [--base 24] [--new 1] [--master 'local[2]']
-        [--folder /tmp] [--copy]
+        [--folder /tmp] [--copy] [--s3]
 
 A base of simulated runs, every eighth with a seeded bug, is made once and then multiplied: a copy
 has hard links to the same events, ops and logs (or, with --copy, files of its own: some 230 bytes
@@ -11,6 +11,8 @@ figures, and with links no cache of a disk either. Each analysis is a process of
 time is that of the process and all of its children, peak RSS the largest sum over them, sampled.
 Growth is between the smallest and the largest store, by CPU time; "single" is the CPU time of the
 checkers of single runs in one process on the base, by event. Wall time needs a machine at rest.
+With --s3 the largest store is also put into a bucket of a server on this machine (SeaweedFS), and
+analysed from there, before and after the new runs come.
 """
 
 from __future__ import annotations
@@ -37,7 +39,10 @@ from harness.sessions.simulated import save, simulate
 from harness.sessions.swarm import draw
 from harness.sessions.zoo import bugs, plan_of
 from harness.store.folder import RunDir, Store
+from harness.store.home import found
 from harness.store.reading import load_run
+from krucible.stores import closing, mirror_of
+from tests.support.objects.server import BUCKET, served
 
 KRUCIBLE = (sys.executable, "-c", "from krucible.app import main; main()")
 SAMPLE_S = 0.25
@@ -74,6 +79,7 @@ def main() -> None:
     parser.add_argument("--base", type=int, default=24, help="simulated runs that are multiplied")
     parser.add_argument("--new", type=float, default=1.0, help="percent of runs that are new")
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--s3", action="store_true", help="the largest store on S3, too")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="krucible-bench-", dir=options.folder) as folder:
         measure(Path(folder), options)
@@ -96,6 +102,8 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
     times = more.told["events"] / fewer.told["events"]
     say(f"growth: {growth:.2f} times the CPU for {times:.2f} times the events")
     new = max(1, round(copies * options.new / 100))
+    if options.s3:
+        in_bucket(folder, base, (store, copies, new), options.master)
     multiply(base, store, new, begin=copies, own=options.copy)
     again = analyse(store, options.master)
     row(again)
@@ -103,6 +111,44 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
         f"{new} new runs beside {copies}: {more.wall_s / again.wall_s:.1f} times faster,"
         f" {more.cpu_s / again.cpu_s:.1f} times less CPU than the whole"
     )
+
+
+def in_bucket(
+    folder: Path, base: list[RunDir], sizes: tuple[Path, int, int], master: str
+) -> None:
+    """Analyse a store and then some new runs from a bucket.
+
+    Args:
+        folder: Where the server keeps its objects.
+        base: Runs that are multiplied.
+        sizes: The store that is put into the bucket, its runs, and how many come then.
+        master: Of Spark.
+    """
+    store, count, new = sizes
+    with served(empty(folder / "s3")) as server:
+        os.environ.update(server.environ())
+        address = f"s3://{BUCKET}/bench"
+        put(store, address)
+        say("from a bucket, the whole, then what is new, then nothing new:")
+        row(analyse(address, master))
+        fresh = empty(folder / "fresh")
+        multiply(base, fresh, new, begin=count, own=True)
+        put(fresh, address)
+        row(analyse(address, master))
+        row(analyse(address, master))
+
+
+def empty(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def put(store: Path, address: str) -> None:
+    """Store the runs of a folder in a bucket."""
+    with closing():
+        root = mirror_of(address).root
+        for run in found(store):
+            shutil.copytree(run, root / run.parent.name / run.name)
 
 
 def row(cost: Cost) -> None:
@@ -160,7 +206,7 @@ def multiply(base: list[RunDir], store: Path, count: int, *, begin: int, own: bo
     return count
 
 
-def analyse(store: Path, master: str) -> Cost:
+def analyse(store: Path | str, master: str) -> Cost:
     """Run the command in a process of its own, and watch it."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.monotonic()
