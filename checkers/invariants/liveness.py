@@ -87,8 +87,8 @@ L10 = Meaning(
     "L10",
     title="broker lifecycle",
     promise=(
-        "A living broker that has caught up is unfenced, one that wants to stop is let go, each "
-        "within a known time, and one that comes back after a silence is registered."
+        "A living broker is registered, also when it comes back after a silence, and unfenced once "
+        "it has caught up; one that wants to stop is let go. Each happens within a known time."
     ),
     why=(
         "A broker that stays fenced serves nobody though it runs. One that may not stop holds up a "

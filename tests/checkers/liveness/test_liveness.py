@@ -202,6 +202,36 @@ def test_a_broker_that_had_to_wait_for_its_registration_has_time_to_be_unfenced(
     assert "broker n4 is still fenced" in run.found()["L10"]
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(35, "it is refused with error 35"), (None, "nobody answers"), (101, None), (0, None)],
+)
+def test_a_broker_that_is_not_registered(run: Run, error: int | None, told: str | None) -> None:
+    """As one whose levels of features a controller compared with nothing that it had said."""
+    run.tell("n4", 12.5, "start")
+    run.tell("n4", 13, "reg", err=error, b_ep=7)
+    assert run.found() == (
+        {} if told is None else {"L10": f"broker n4 is not registered after 3.5 s of peace: {told}"}
+    )
+
+
+def test_a_broker_that_does_not_register_anew(run: Run) -> None:
+    run.tell("n4", 13, "start")
+    assert run.found() == {
+        "L10": "broker n4 is not registered after 3 s of peace: it has not asked"
+    }
+    run.tell("n4", 15, "start")
+    assert run.found() == {}, "it has just begun"
+    run.tell("n4", 12.9, "stop")
+    run.events["n4"] = [e for e in run.events["n4"] if e["t"] != "start" or e["rx_ns"] < S]
+    assert run.found() == {}, "it has stopped"
+
+
+def test_an_observer_that_is_no_broker_need_not_be_registered(run: Run) -> None:
+    run.events["n4"] = [e for e in run.events["n4"] if e["t"] != "hb"]
+    assert run.found() == {}
+
+
 def _say(run: Run, name: str, type_: str, times: int) -> None:
     run.events[name] += [
         {"t": type_, "node": int(name[1:]), "inc": 1, "ep": 3, "err": 1, "rx_ns": 13 * S + i}
