@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from checkers.invariants.retention import BYTES_SETTING
 from checkers.liveness.asking import SAME_PER_S_MAX, UPDATE
+from checkers.liveness.cleaning import INTERVAL_SETTING
 from checkers.liveness.elections import IN_VAIN_MAX
 from checkers.liveness.peace import EVENTS_PER_S_MAX, HEARD_PER_S_MAX
 from checkers.liveness.plugin import (
@@ -319,6 +321,37 @@ def test_snapshots_before_the_log_are_deleted(
     result = liveness(replace(Run().data(), logs={"n1": log}, snapshots=snapshots))
     assert [a.message for a in result.anomalies] == [told] * (told is not None)
     assert result.checked["L11"] == 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "settings", "start", "told"),
+    [
+        ([60, 50], {}, 5, "n1 kept snapshots that end at 10, 20 through 5 s of peace"),
+        ([60, 50, 1], {}, 5, "n1 kept snapshots that end at 10, 20, 30 through 5 s of peace"),
+        ([50, 50], {}, 5, None),
+        ([60, 50], {}, 20, None),  # the log may not begin later
+        ([110], {}, 5, None),
+        ([60, 50], {INTERVAL_SETTING: "60000"}, 5, None),
+        ([60, 50], {BYTES_SETTING: "-1"}, 5, None),
+    ],
+)
+def test_snapshots_that_are_too_large_together(
+    sizes: list[int], settings: dict[str, str], start: int, told: str | None
+) -> None:
+    run = Run()
+    run.tell("n1", 8, "start", log_start=start)
+    snapshots = []
+    for place, size in enumerate(sizes, 1):
+        run.tell("n1", 8 + place / 2, "snap", op="freeze", id=[10 * place, 1], size=size)
+        snapshots.append(LogSnapshot(10 * place, 1, ()))
+    spec = RunSpec(1, settings={BYTES_SETTING: "100", INTERVAL_SETTING: "500", **settings})
+    log = (LogBatch(5, 40, 1, 1, control=False, records=()),)
+    data = replace(run.data(), spec=spec, logs={"n1": log}, snapshots={"n1": tuple(snapshots)})
+    found = [a.message for a in liveness(data).anomalies if a.invariant == "L11"]
+    assert [message.split(":")[0] for message in found] == [told] * (told is not None)
+    run.tell("n1", 12, "start", log_start=start)
+    late = replace(data, events=run.data().events)
+    assert [a for a in liveness(late).anomalies if a.invariant == "L11"] == []
 
 
 # --------------------------------------------------------------------------- L4, L5, L6
