@@ -14,15 +14,18 @@ from typing import Final
 
 from checkers.invariants.controller_answers import C17
 from harness.contracts.checker import RunData
+from harness.contracts.traits import LINEARIZABLE
 from harness.errors import UsageError
 from harness.history.ops import Interval
 from harness.kafka.errors import ERRORS
-from harness.registry import checkers, workloads
+from harness.registry import checkers, systems, workloads
 from harness.systems.attached.planning import ATTACHED
 from harness.verdict import Anomaly, CheckResult, Valid
 
 NAME = "refusals"
 DEFINITE: Final = frozenset(each.name for each in ERRORS.values() if each.definite)
+# Of a controller that leads no more: where reads have no barrier, nor have refusals.
+STALE: Final = frozenset({"topic-already-exists", "unknown-topic", "unknown-topic-id"})
 # Of who makes a topic while too few brokers are in service, or registered.
 AWAY: Final = frozenset({"invalid-replication-factor", "invalid-replica-assignment"})
 
@@ -51,9 +54,11 @@ def _allowed(run: RunData) -> frozenset[str] | None:
     if run.spec.env == ATTACHED:
         return None
     try:
-        return workloads.traits(run.spec.workload).refusals
+        allowed = workloads.traits(run.spec.workload).refusals
+        reads = systems.traits(run.spec.system).of(run.spec).reads
     except UsageError:  # it is not there any more
         return None
+    return allowed if allowed is None or reads == LINEARIZABLE else allowed | STALE
 
 
 def _undeserved(answered: list[Interval], allowed: frozenset[str]) -> Iterator[Anomaly]:

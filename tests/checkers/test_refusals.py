@@ -68,6 +68,14 @@ def test_what_is_not_known_or_not_ours_is_not_judged() -> None:
     assert refusals(theirs).valid is Valid.VALID
 
 
+@pytest.mark.parametrize(("system", "is_due"), [("kraft", False), ("kafka", True)])
+def test_a_controller_that_leads_no_more_may_not_know_a_topic_yet(
+    system: str, is_due: bool
+) -> None:
+    data = run(("fail", "unknown-topic"), system=system, env="local")
+    assert (refusals(data).valid is Valid.VALID) is is_due
+
+
 @given(st.sampled_from(DECLARED), st.lists(st.sampled_from(sorted(DEFINITE))))
 def test_each_refusal_is_told_unless_it_may_be_right(workload: str, errors: list[str]) -> None:
     told = {
