@@ -20,25 +20,29 @@ OF_ALL = ""  # the name of the resource that stands for all brokers
 
 
 class OneMinimum:
-    """Judges batches that change a minimum of brokers, or whether leaders may be eligible."""
+    """Judges batches that change a minimum of brokers, or whether leaders may be eligible.
+
+    With which levels a log begins is not judged: it need not be that of a controller.
+    """
 
     def __init__(self) -> None:
         self.checked = 0
         self._touched = False
+        self._has_levels = False  # before the batch
 
     def record(self, record: s.MetadataRecord) -> None:
         """Take in a record of a batch."""
         match record:
             case s.ConfigRecord() if record.name == MIN_ISR and record.resource_type == BROKER:
                 self._touched = True
-            case s.FeatureLevelRecord() if record.name == ELR_VERSION:
+            case s.FeatureLevelRecord() if record.name == ELR_VERSION and self._has_levels:
                 self._touched = True
             case _:
                 pass
 
     def after(self, image: MetadataImage, last: int) -> Iterator[Anomaly]:
         """Judge a batch, whose last offset it is, once it was applied."""
-        touched, self._touched = self._touched, False
+        touched, self._touched, self._has_levels = self._touched, False, bool(image.features)
         if not touched or not is_enabled(image):
             return
         self.checked += 1

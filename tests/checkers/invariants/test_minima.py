@@ -26,6 +26,7 @@ def minimum(value: str | None, of: str = "", kind: int = BROKER) -> MetadataReco
     )
 
 
+VERSION = s.FeatureLevelRecord(name="metadata.version", feature_level=27)
 ON: Batch = [level(1), minimum("2")]
 
 
@@ -43,9 +44,13 @@ def judged(*batches: Batch) -> list[str]:
         ([[minimum("1", "3")], [*ON, minimum(None, "3")]], None),
         ([[level(0), minimum("1", "3")], [minimum(None)]], None),
         ([ON, [minimum("1", "3")]], "the broker(s) 3 have a min.insync.replicas of their own"),
-        ([[minimum("1", "3")], ON], "the broker(s) 3 have a min.insync.replicas of their own"),
+        (
+            [[level(0), minimum("1", "3")], ON],
+            "the broker(s) 3 have a min.insync.replicas of their own",
+        ),
         ([ON, [minimum(None)]], "the cluster has no min.insync.replicas"),
-        ([[level(1)]], "the cluster has no min.insync.replicas"),
+        ([[level(1)]], None),
+        ([[VERSION], [level(1)]], "the cluster has no min.insync.replicas"),
     ],
     ids=(
         "one",
@@ -56,6 +61,7 @@ def judged(*batches: Batch) -> list[str]:
         "a broker's",
         "a broker's from before",
         "taken back",
+        "a log begins so",
         "never set",
     ),
 )
