@@ -34,7 +34,8 @@ fetch_rx from, from_dir, off, last_ep, req_ep, res, end   res = ok | diverging |
          error name; req_ep = the epoch that the fetcher named
 voters   off, set[keys], revert          the voter set in force is another one; off = its record
 snap     op, id, size, sha, voters[keys], kv   op = freeze | install | delete | reject; id =
-         [end offset, epoch], sha = SHA-256 of the file, kv = kraft.version
+         [end offset, epoch], sha = SHA-256 of the file, kv = kraft.version. Of delete held, bytes
+         that log and snapshots had at most just before, and age_ms, since its last record
 lstart   v                               the log begins at ``v`` now
 apply    off, n, st                      state machine applied below ``off``; st = digest
 claim    applied                         the controller became active

@@ -29,13 +29,18 @@ OPS_PER_TURN = 40  # of a kind; in each turn one of the brokers is left alone
 TOPIC_PREFIX = (
     "register-broker-"  # topics of this name are the clients' own affair, see ``effects``
 )
+TURNED_AWAY = frozenset(
+    {"duplicate-broker-registration", "stale-broker-epoch", "broker-id-not-registered"}
+)
 HOW = {
     "heartbeat": ("caught-up", "caught-up", "caught-up", "behind", "old"),
     "register": ("new", "new", "same"),
 }
 
 
-@workloads.register("brokers", WorkloadTraits(prefixed=True, plays_brokers=True))
+@workloads.register(
+    "brokers", WorkloadTraits(prefixed=True, plays_brokers=True, refusals=TURNED_AWAY)
+)
 def brokers(spec: RunSpec) -> Workload:
     """Play brokers that register, fall silent and stop; judge what the controller tells them."""
 

@@ -26,7 +26,7 @@ TIMEOUT_S = 1.0
 NO_LEADER = "no node says that it leads"
 
 
-@workloads.register("describe", WorkloadTraits(prefixed=True))
+@workloads.register("describe", WorkloadTraits(prefixed=True, refusals=frozenset()))
 def describe(spec: RunSpec) -> Workload:
     """Ask DescribeQuorum during writes; each answer must be true at some moment of the request."""
     voters = tuple(f"n{n}" for n in range(1, spec.voters + 1))

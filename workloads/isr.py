@@ -57,9 +57,17 @@ TOPIC_PREFIX = "register-isr-"  # topics of this name are the clients' own affai
 WITH_EPOCHS = "new_isr_with_epochs"
 NO_BROKERS = "brokers-not-registered"
 HEARTBEAT_SETTING, HEARTBEAT_MS = "broker.heartbeat.interval.ms", 2000
+# Of a change that goes by what is over: another leader, ISR, topic or incarnation of a broker.
+OUTDATED = frozenset(
+    {
+        *("fenced-leader-epoch", "invalid-update-version", "ineligible-replica"),
+        *("unknown-topic", "unknown-topic-id", "stale-broker-epoch", "broker-id-not-registered"),
+        "duplicate-broker-registration",
+    }
+)
 
 
-@workloads.register("isr", WorkloadTraits(plays_brokers=True))
+@workloads.register("isr", WorkloadTraits(plays_brokers=True, refusals=OUTDATED))
 def isr(spec: RunSpec) -> Workload:
     """Change ISRs while brokers restart; of changes with one partition epoch only one may win."""
     refuse_without(Topics, spec)

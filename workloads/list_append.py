@@ -33,7 +33,7 @@ OPS_PER_KEY = 120
 FINISHED_KEYS = 2  # read by every thread after the heal, beside those that are in use
 
 
-@workloads.register("list-append", WorkloadTraits(prefixed=True))
+@workloads.register("list-append", WorkloadTraits(prefixed=True, refusals=frozenset()))
 def list_append(spec: RunSpec) -> Workload:
     """Append to lists and read them in transactions; judge strict serializability."""
     keys = Keys("l")

@@ -29,7 +29,10 @@ RESTORE_S = 3.5  # of one op after the heal
 NO_LEADER = "there is no leader"
 
 
-@workloads.register("membership", WorkloadTraits(settings={"krucible.quorum": "dynamic"}))
+@workloads.register(
+    "membership",
+    WorkloadTraits(settings={"krucible.quorum": "dynamic"}, refusals=frozenset()),
+)
 def membership(spec: RunSpec) -> Workload:
     """Remove and add voters during reads and writes; each change happens wholly or not at all."""
     refuse_without(Members, spec)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+from harness.contracts.traits import WorkloadTraits
 from harness.contracts.workload import Workload
 from harness.errors import UsageError
 from harness.generators.generator import Draft, map_ops, mix
@@ -16,7 +17,7 @@ KEYS = 4  # in use at a time
 WRITES_PER_KEY = 125  # then come the next keys, so that no history of one key grows without end
 
 
-@workloads.register("observers")
+@workloads.register("observers", WorkloadTraits(refusals=frozenset()))
 def observers(spec: RunSpec) -> Workload:
     """Write topics and read them on every broker; reads never go back, and all brokers converge."""
     nodes = spec.voters + spec.observers

@@ -24,7 +24,9 @@ STALE = "allocate-stale"  # by an epoch that the broker never had: ok with None 
 REFUSED = "stale-broker-epoch"
 
 
-@workloads.register("producer-ids", WorkloadTraits(prefixed=True, plays_brokers=True))
+@workloads.register(
+    "producer-ids", WorkloadTraits(prefixed=True, plays_brokers=True, refusals=frozenset())
+)
 def producer_ids(spec: RunSpec) -> Workload:
     """Take blocks of producer ids; no id may be given twice, and later blocks must be higher."""
 

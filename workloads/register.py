@@ -21,7 +21,7 @@ OPS_PER_KEY = 250
 FINISHED_KEYS = 2  # read by every thread after the heal, beside those that are in use
 
 
-@workloads.register("register", WorkloadTraits(prefixed=True))
+@workloads.register("register", WorkloadTraits(prefixed=True, refusals=frozenset()))
 def register(spec: RunSpec) -> Workload:
     """Read and write keys; every write has a value of its own; judge linearizability per key."""
     keys = Keys("r")

@@ -20,10 +20,11 @@ from workloads.common.keys import Keys, groups
 THREADS_PER_NAME = 5  # clients that fight for one name
 OPS_PER_NAME = 120
 PARTITIONS_MAX = 4
+CONTENDED = frozenset({"topic-already-exists", "unknown-topic"})  # whoever was faster
 FINISHED_NAMES = 2  # described by every thread after the heal, beside those that are in use
 
 
-@workloads.register("topics", WorkloadTraits(prefixed=True))
+@workloads.register("topics", WorkloadTraits(prefixed=True, refusals=CONTENDED))
 def topics(spec: RunSpec) -> Workload:
     """Create, delete and describe contended topics; one creator wins, and ids are never reused."""
     refuse_without(Topics, spec)

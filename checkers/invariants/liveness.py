@@ -87,8 +87,8 @@ L10 = Meaning(
     "L10",
     title="broker lifecycle",
     promise=(
-        "A living broker that has caught up is unfenced, one that wants to stop is let go, each "
-        "within a known time, and one that comes back after a silence is registered."
+        "A living broker is registered, also when it comes back after a silence, and unfenced once "
+        "it has caught up; one that wants to stop is let go. Each happens within a known time."
     ),
     why=(
         "A broker that stays fenced serves nobody though it runs. One that may not stop holds up a "
@@ -100,14 +100,18 @@ L11 = Meaning(
     "L11",
     title="bounded log",
     promise=(
-        "A node takes a snapshot when it has as many bytes of new records as its setting says, and "
-        "keeps none that ends before its log begins."
+        "A node takes a snapshot when it has as many bytes of new records as its setting says. It "
+        "keeps none that ends before its log begins, and no more than the newest where log and "
+        "snapshots are larger than they may be."
     ),
     why=(
         "Without snapshots the metadata log grows for ever: disks fill, and each restart takes "
         "longer than the one before."
     ),
-    source="KIP-630 (metadata.log.max.record.bytes.between.snapshots); KAFKA-14300",
+    source=(
+        "KIP-630 (metadata.log.max.record.bytes.between.snapshots, metadata.max.retention.bytes); "
+        "KAFKA-14300"
+    ),
 )
 L12 = Meaning(
     "L12",

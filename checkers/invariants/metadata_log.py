@@ -15,6 +15,7 @@ from checkers.invariants.disks import DiskGuard
 from checkers.invariants.eligible import EligibleLeaders, min_isr
 from checkers.invariants.granted import AlterGuard, LetGoGuard, Partition, named
 from checkers.invariants.last_leader import LastLeaderGuard
+from checkers.invariants.minima import OneMinimum
 from checkers.invariants.shrinking import ShrinkGuard
 from checkers.replay.trace import Event, label
 from harness.contracts.evidence import LogBatch, LogSnapshot
@@ -76,7 +77,7 @@ class MetadataWalk:
         self._alters, self._let_go = AlterGuard(), LetGoGuard()
         self._eligible, self._disks = EligibleLeaders(), DiskGuard()
         self._cordons, self._shrinks = CordonGuard(), ShrinkGuard()
-        self._last_leaders = LastLeaderGuard()
+        self._last_leaders, self._minimum = LastLeaderGuard(), OneMinimum()
         self._shutting_down: dict[int, int] = {}  # since which offset
         self._registrations: list[Event] = []
         self._shut_down: dict[tuple[int, int], Event] = {}  # by broker and epoch
@@ -138,7 +139,7 @@ class MetadataWalk:
         found = [*self._at_the_end(), *self._alters.finish(self._begin, self._end)]
         self.checked["C5"] += self._alters.checked
         self.checked["C7"] += self._let_go.checked
-        self.checked["C13"] += self._eligible.checked
+        self.checked["C13"] += self._eligible.checked + self._minimum.checked
         self.checked["C14"] += self._shrinks.checked + self._last_leaders.checked
         self.checked["C15"] += self._disks.checked
         self.checked["C18"] += self._cordons.checked
@@ -154,6 +155,7 @@ class MetadataWalk:
                 self._eligible.record(record, self._image)
                 self._disks.record(record, self._image)
                 self._shrinks.record(record, self._image)
+                self._minimum.record(record)
                 self._last_leaders.record(record, self._image)
                 yield from self._cordons.record(record, self._image, at)
                 apply_record(self._image, record, at)
@@ -170,6 +172,7 @@ class MetadataWalk:
         yield from self._disks.after(self._image, batch.last)
         yield from self._shrinks.after(self._image, batch.last)
         yield from self._last_leaders.after(self._image, batch.last)
+        yield from self._minimum.after(self._image, batch.last)
         yield from self._brokers(batch)
         yield from self._whole_topics(batch)
 

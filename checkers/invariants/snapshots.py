@@ -204,7 +204,8 @@ class SnapshotAtLogStart(Invariant):
         title="snapshot at log start",
         promise=(
             "A log that does not begin at offset 0 begins exactly where a complete, readable "
-            "snapshot ends. After a restart it may begin below that. The newest snapshot stays."
+            "snapshot ends. After a restart it may begin below that. The newest snapshot stays; an "
+            "older one goes only when it is older, or all are larger, than the settings allow."
         ),
         why=(
             "What was deleted of the log is in the snapshot only. Without it the node cannot "

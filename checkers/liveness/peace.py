@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from checkers.invariants.turned_away import DUPLICATE_BROKER_REGISTRATION
 from checkers.replay.trace import ARRIVED, Event
 from harness.contracts.checker import RunData
 from harness.history.ops import History
@@ -50,6 +51,10 @@ class Node:
     voters_at: int | None = None  # the record of the voter set in force, if it told of one
     fenced: bool | None = None  # of a broker, by the last answered heartbeat
     registered_ns: int = 0  # likewise: when it was last registered
+    asks: bool = False  # a broker: whether it has ever told what it asked a controller
+    is_registered: bool = False  # likewise: its process, by any answer
+    refused: Event | None = None  # likewise: its last registration, if that was not accepted
+    started_ns: int = 0
     stopped: bool = False
     role_changes: list[Event] = field(default_factory=list)  # in the window that is looked at
     events: int = 0  # in that window
@@ -60,7 +65,8 @@ class Node:
         match event["t"]:
             case "start":
                 self.role, self.fenced, self.stopped = "starting", None, False
-                self.voters_at = None
+                self.voters_at, self.started_ns = None, event["rx_ns"]
+                self.is_registered, self.refused = False, None
             case "role":
                 self.role, self.epoch, self.leader = event["to"], event["ep"], event["leader"]
             case "hwm":
@@ -72,8 +78,12 @@ class Node:
                 self.applied, self.digest = event["off"], event.get("st")
             case "reg" if event["err"] == 0:
                 self.registered_ns = event["rx_ns"]
+                self.asks, self.is_registered, self.refused = True, True, None
+            case "reg":
+                self.asks, self.refused = True, event
             case "hb" if event["err"] == 0:  # null: nobody answered
                 self.fenced = event["fenced"]
+                self.asks = self.is_registered = True
             case "stop":
                 self.stopped = True
             case _:
@@ -143,8 +153,30 @@ def unsettled(nodes: Mapping[str, Node], run: RunData, window: Window) -> Iterat
         waited_ns = window.end_ns - node.registered_ns
         if name in run.observers and node.fenced and waited_ns >= UNFENCED_WITHIN_NS:
             yield Anomaly("L10", f"broker {name} is still fenced after {seconds:g} s of peace")
+        if name in run.observers:
+            yield from _left_out(name, node, window)
     yield from _stands_still(nodes, run, seconds)
     yield from _diverging(nodes, names_of(run), seconds, window.end_ns)
+
+
+def _left_out(name: str, node: Node, window: Window) -> Iterator[Anomaly]:
+    """A broker that runs and is not registered; how long it may be a duplicate, others judge."""
+    refused, since_ns = node.refused, max(node.started_ns, window.begin_ns)
+    error = None if refused is None else refused["err"]
+    is_late = window.end_ns - since_ns >= UNFENCED_WITHIN_NS
+    if not node.asks or node.is_registered or node.stopped or not is_late:
+        return
+    if error == DUPLICATE_BROKER_REGISTRATION:
+        return
+    why = "it has not asked" if refused is None else "nobody answers"
+    why = why if error is None else f"it is refused with error {error}"
+    yield Anomaly(
+        "L10",
+        f"broker {name} is not registered after {(window.end_ns - since_ns) / NS_PER_S:g} s of"
+        f" peace: {why}",
+        events=() if refused is None else (dict(refused),),
+        time_ns=None if refused is None else refused["rx_ns"],
+    )
 
 
 def _left_over(

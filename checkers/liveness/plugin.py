@@ -15,6 +15,7 @@ from checkers.invariants.liveness import L1, L2, L3, L5, L6, L7, L8, L10, L11, L
 from checkers.invariants.patience import Patience
 from checkers.invariants.quorum import StepDown
 from checkers.liveness.asking import repeated_questions, repeated_updates
+from checkers.liveness.cleaning import overfull
 from checkers.liveness.elections import futile_elections
 from checkers.liveness.fetches import unanswered_fetches
 from checkers.liveness.peace import (
@@ -97,6 +98,9 @@ def liveness(run: RunData) -> CheckResult:
             checked |= {"L10": len(run.observers) + stops}
             nodes = follow(run, settle.end_ns, settle.begin_ns)
             anomalies = [*unsettled(nodes, run, settle), *told_late(run, settle)]
+            cleaned, full = overfull(run, names_of(run), settle)
+            checked |= {"L11": cleaned} if cleaned else {}
+            anomalies += full
         if SNAPSHOT_SETTING in run.spec.settings:
             checked["L11"] = len(names_of(run))
             anomalies += _overdue(run, int(run.spec.settings[SNAPSHOT_SETTING]))

@@ -166,6 +166,8 @@ class WorkloadTraits:
         sets_levels: Whether they give features levels, which all controllers must know.
         rate_hz: Ops per second of a live run that is given no other rate.
         systems: The only systems that serve what it asks for; None: it is not that special.
+        refusals: The errors (``harness/kafka/errors.py``) that what its clients ask for may
+            deserve, beside those of brokers that are away; None: that is not known.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -175,3 +177,4 @@ class WorkloadTraits:
     sets_levels: bool = False
     rate_hz: float = 100.0
     systems: frozenset[str] | None = None
+    refusals: frozenset[str] | None = None

@@ -211,8 +211,12 @@ class BrokerLifecycle:
 
     def _on_send_failed(self, failure: SendFailed) -> None:
         sent = self._settle(SendRegistration, SendHeartbeat)
-        kind = "reg" if isinstance(sent, SendRegistration) else "hb"
-        self._trace(kind, b_ep=self.broker_epoch, err=None, why=failure.reason)
+        self._trace(
+            "reg" if isinstance(sent, SendRegistration) else "hb",
+            b_ep=self.broker_epoch,
+            err=None,
+            why=failure.reason,
+        )
         self._communicate_after_failure()
 
     def _on_published(self, published: MetadataPublished) -> None:

@@ -206,14 +206,18 @@ class Snapshots:
 
     def clean(self) -> None:
         """Delete snapshots, and the log that newer ones cover, beyond what is to be kept."""
-        before = self._store.infos
-        cleaning = self._log.clean(now_ms=self._pump.wall_ms(), retention=self._retention)
+        before, now_ms = self._store.infos, self._pump.wall_ms()
+        held = self._log.size + sum(info.size for info in before)
+        ages_ms = [now_ms - self._store.timestamp_ms(info.id) for info in before]
+        cleaning = self._log.clean(now_ms=now_ms, retention=self._retention)
         if cleaning is None:
             return
         left = self._store.infos
-        for info in before:
+        for info, age_ms in zip(before, ages_ms, strict=True):
             if info not in left:
-                self._pump.trace("snap", op="delete", id=list(info.id), size=info.size)
+                old = {"id": list(info.id), "size": info.size, "age_ms": age_ms}
+                self._pump.trace("snap", op="delete", held=held, **old)
+                held -= info.size
         log.info("the log begins at %d now: %s", cleaning.start.offset, cleaning.reasons[-1])
         self._tell()
 

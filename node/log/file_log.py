@@ -126,6 +126,11 @@ class FileLog:
         return self._segments[-1].end_offset
 
     @property
+    def size(self) -> int:
+        """Bytes of all batches that the log's files hold."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
     def flushed_offset(self) -> int:
         """All records below are on disk."""
         return self._flushed

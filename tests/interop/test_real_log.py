@@ -106,3 +106,21 @@ def test_many_seeds_share_a_process(kafka: KafkaDist, tmp_path: Path) -> None:
     assert not [told["anomalies"] for told in many.values() if told["system"] != "valid"]
     alone = simulate(tmp_path / "alone", *swarm.split(), "5..5")
     assert alone[5]["trace_sha256"] == many[5]["trace_sha256"]
+
+
+def test_kafka_tells_why_it_deletes_a_snapshot(kafka: KafkaDist, tmp_path: Path) -> None:
+    """It looks once a minute; S23 goes by sizes and ages that are not Kafka's own word."""
+    assert kafka.archive.is_file()
+    fetched(DEFAULT)
+    brief = "--seed 1 --observers 0 --workload register --rate 20 --time-limit 65 --nemesis none"
+    limits = f"--set {OFTEN} --set metadata.max.retention.bytes=8000"
+    once = simulate(tmp_path, *brief.split(), *limits.split())[1]
+    assert once["system"] == "valid", once["anomalies"]
+    gone = [
+        event
+        for path in tmp_path.glob("store/*/2*/events/*.jsonl")
+        for event in map(json.loads, path.read_bytes().splitlines())
+        if event["t"] == "snap" and event["op"] == "delete"
+    ]
+    assert {event["node"] for event in gone} == {1, 2, 3}
+    assert all(event["held"] > 8000 for event in gone)

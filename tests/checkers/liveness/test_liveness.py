@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from checkers.invariants.retention import BYTES_SETTING
 from checkers.liveness.asking import SAME_PER_S_MAX, UPDATE
+from checkers.liveness.cleaning import INTERVAL_SETTING
 from checkers.liveness.elections import IN_VAIN_MAX
 from checkers.liveness.peace import EVENTS_PER_S_MAX, HEARD_PER_S_MAX
 from checkers.liveness.plugin import (
@@ -202,6 +204,36 @@ def test_a_broker_that_had_to_wait_for_its_registration_has_time_to_be_unfenced(
     assert "broker n4 is still fenced" in run.found()["L10"]
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(35, "it is refused with error 35"), (None, "nobody answers"), (101, None), (0, None)],
+)
+def test_a_broker_that_is_not_registered(run: Run, error: int | None, told: str | None) -> None:
+    """As one whose levels of features a controller compared with nothing that it had said."""
+    run.tell("n4", 12.5, "start")
+    run.tell("n4", 13, "reg", err=error, b_ep=7)
+    assert run.found() == (
+        {} if told is None else {"L10": f"broker n4 is not registered after 3.5 s of peace: {told}"}
+    )
+
+
+def test_a_broker_that_does_not_register_anew(run: Run) -> None:
+    run.tell("n4", 13, "start")
+    assert run.found() == {
+        "L10": "broker n4 is not registered after 3 s of peace: it has not asked"
+    }
+    run.tell("n4", 15, "start")
+    assert run.found() == {}, "it has just begun"
+    run.tell("n4", 12.9, "stop")
+    run.events["n4"] = [e for e in run.events["n4"] if e["t"] != "start" or e["rx_ns"] < S]
+    assert run.found() == {}, "it has stopped"
+
+
+def test_an_observer_that_is_no_broker_need_not_be_registered(run: Run) -> None:
+    run.events["n4"] = [e for e in run.events["n4"] if e["t"] != "hb"]
+    assert run.found() == {}
+
+
 def _say(run: Run, name: str, type_: str, times: int) -> None:
     run.events[name] += [
         {"t": type_, "node": int(name[1:]), "inc": 1, "ep": 3, "err": 1, "rx_ns": 13 * S + i}
@@ -289,6 +321,37 @@ def test_snapshots_before_the_log_are_deleted(
     result = liveness(replace(Run().data(), logs={"n1": log}, snapshots=snapshots))
     assert [a.message for a in result.anomalies] == [told] * (told is not None)
     assert result.checked["L11"] == 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "settings", "start", "told"),
+    [
+        ([60, 50], {}, 5, "n1 kept snapshots that end at 10, 20 through 5 s of peace"),
+        ([60, 50, 1], {}, 5, "n1 kept snapshots that end at 10, 20, 30 through 5 s of peace"),
+        ([50, 50], {}, 5, None),
+        ([60, 50], {}, 20, None),  # the log may not begin later
+        ([110], {}, 5, None),
+        ([60, 50], {INTERVAL_SETTING: "60000"}, 5, None),
+        ([60, 50], {BYTES_SETTING: "-1"}, 5, None),
+    ],
+)
+def test_snapshots_that_are_too_large_together(
+    sizes: list[int], settings: dict[str, str], start: int, told: str | None
+) -> None:
+    run = Run()
+    run.tell("n1", 8, "start", log_start=start)
+    snapshots = []
+    for place, size in enumerate(sizes, 1):
+        run.tell("n1", 8 + place / 2, "snap", op="freeze", id=[10 * place, 1], size=size)
+        snapshots.append(LogSnapshot(10 * place, 1, ()))
+    spec = RunSpec(1, settings={BYTES_SETTING: "100", INTERVAL_SETTING: "500", **settings})
+    log = (LogBatch(5, 40, 1, 1, control=False, records=()),)
+    data = replace(run.data(), spec=spec, logs={"n1": log}, snapshots={"n1": tuple(snapshots)})
+    found = [a.message for a in liveness(data).anomalies if a.invariant == "L11"]
+    assert [message.split(":")[0] for message in found] == [told] * (told is not None)
+    run.tell("n1", 12, "start", log_start=start)
+    late = replace(data, events=run.data().events)
+    assert [a for a in liveness(late).anomalies if a.invariant == "L11"] == []
 
 
 # --------------------------------------------------------------------------- L4, L5, L6

@@ -241,7 +241,8 @@ class Registers:
             )
             return call.struct(responses=(altered,))
 
-        if resource.resource_name not in self._topics and self._reign is not None:
+        known = resource.resource_name in self._topics or resource.resource_name in self._making
+        if not known and self._reign is not None:
             call.reply(row(ApiError.UNKNOWN_TOPIC_OR_PARTITION))
             return
         records = [

@@ -21,6 +21,7 @@ import org.apache.kafka.common.record.RecordBatch;
 import org.apache.kafka.common.record.Records;
 import org.apache.kafka.common.record.UnalignedMemoryRecords;
 import org.apache.kafka.common.record.UnalignedRecords;
+import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.server.common.OffsetAndEpoch;
 import org.apache.kafka.snapshot.RawSnapshotReader;
 import org.apache.kafka.snapshot.RawSnapshotWriter;
@@ -224,7 +225,7 @@ final class SimRealLog implements SimMetadataLog {
             start = flushed = highWatermark = end();
             tellSnapshot("install", latestSnapshotId().orElseThrow());
             node.event("lstart").put("v", start).end();
-            forget();
+            forget(Map.of());
         }
         return cut;
     }
@@ -232,32 +233,61 @@ final class SimRealLog implements SimMetadataLog {
     @Override
     public boolean deleteBeforeSnapshot(OffsetAndEpoch id) {
         boolean deleted = own.log.deleteBeforeSnapshot(id);
-        tellStart();
+        tellStart(Map.of());
         return deleted;
     }
 
     @Override
     public boolean maybeClean() {
+        Map<OffsetAndEpoch, Reason> reasons = kept.size() > 1 ? reasons() : Map.of();
         boolean cleaned = own.log.maybeClean();
-        tellStart();
+        tellStart(reasons);
         return cleaned;
     }
 
-    private void tellStart() {
+    /** Why a snapshot may go: how old it is, and what there is with it and all that are newer. */
+    private record Reason(long ageMs, long held) {
+    }
+
+    private Map<OffsetAndEpoch, Reason> reasons() {
+        Map<OffsetAndEpoch, Reason> reasons = new HashMap<>();
+        long held = unified.size();
+        for (OffsetAndEpoch id : kept.descendingSet()) {
+            long ageMs = node.clock.milliseconds() - Snapshots.lastContainedLogTimestamp(folder, id, new LogContext());
+            held += sizeOf(id);
+            reasons.put(id, new Reason(ageMs, held));
+        }
+        return reasons;
+    }
+
+    private long sizeOf(OffsetAndEpoch id) {
+        try {
+            return Files.size(Snapshots.snapshotPath(folder, id));
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+
+    private void tellStart(Map<OffsetAndEpoch, Reason> reasons) {
         long now = own.log.startOffset();
         if (now != start) {
             start = now;
             node.event("lstart").put("v", now).end();
-            forget();
+            forget(reasons);
         }
     }
 
     /** Tell of snapshots that are there no more: they have another name, and go a minute later. */
-    private void forget() {
+    private void forget(Map<OffsetAndEpoch, Reason> reasons) {
         earliestSnapshotId().ifPresent(first -> {
             for (OffsetAndEpoch old : new ArrayList<>(kept.headSet(first))) {
                 kept.remove(old);
-                node.tellSnapshot("delete", old, null);
+                Reason reason = reasons.get(old);
+                if (reason == null) {
+                    node.tellSnapshot("delete", old, null);
+                } else {
+                    node.teller.cleaned(old, reason.held(), reason.ageMs());
+                }
             }
         });
     }

@@ -169,6 +169,15 @@ final class TraceTeller {
             .end();
     }
 
+    /** A snapshot is deleted for what there is, or for its age. */
+    void cleaned(OffsetAndEpoch snapshot, long held, long ageMs) {
+        node.event("snap").put("op", "delete")
+            .open("id", '[').comma().raw(TraceId.offset(snapshot) + "," + TraceId.epoch(snapshot)).close(']')
+            .put("held", held)
+            .put("age_ms", ageMs)
+            .end();
+    }
+
     // ------------------------------------------------------------------ requests and answers
 
     void sent(RaftRequest.Outbound request, int to) {

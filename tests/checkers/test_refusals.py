@@ -1,0 +1,85 @@
+"""refusals: errors that nothing a workload's clients ask for can deserve (C17)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkers.refusals import AWAY, DEFINITE, refusals
+from harness.contracts.checker import RunData
+from harness.history.ops import History, Op
+from harness.registry import workloads
+from harness.spec import RunSpec
+from harness.verdict import Valid
+
+MS = 1_000_000
+DECLARED = [name for name, _ in workloads if workloads.traits(name).refusals is not None]
+
+
+def run(*ends: tuple[str, str | None], workload: str = "register", **of_spec: Any) -> RunData:
+    """A run of writes that ended so: type and error."""
+    ops = []
+    for n, (type_, error) in enumerate(ends):
+        ops.append(Op(2 * n, 2 * n * MS, n, "invoke", "write", n, "r0"))
+        ops.append(Op(2 * n + 1, (2 * n + 1) * MS, n, type_, "write", n, "r0", error=error))  # type: ignore[arg-type]
+    return RunData(RunSpec(seed=1, workload=workload, **of_spec), History(ops))
+
+
+def test_a_right_setting_is_not_refused_as_a_wrong_one() -> None:
+    """Nothing was written in runs in which a controller did so, and no checker minded."""
+    result = refusals(run(("ok", None), *[("fail", "invalid-config")] * 3))
+    [anomaly] = result.anomalies
+    assert (result.valid, result.checked) == (Valid.INVALID, {"C17": 4})
+    assert anomaly.message.startswith("3 write op(s) were refused with invalid-config")
+    assert (anomaly.invariant, anomaly.ops, anomaly.time_ns) == ("C17", (2, 3), 3 * MS)
+
+
+@pytest.mark.parametrize(
+    ("workload", "error", "is_due"),
+    [
+        ("producer-ids", "register: unsupported-version", False),
+        ("producer-ids", "register: not-controller", True),
+        ("brokers", "unsupported-version", False),
+        ("brokers", "duplicate-broker-registration", True),
+        ("topics", "topic-already-exists", True),
+        ("topics", "invalid-topic", False),
+        ("isr", "look: create-topic: invalid-replica-assignment", True),
+        ("isr", "invalid-request", False),
+        ("register", "connect-failed", True),
+        ("register", "create-topic: invalid-replication-factor", True),
+    ],
+)
+def test_which_errors_a_workload_can_deserve(workload: str, error: str, is_due: bool) -> None:
+    result = refusals(run(("fail", error), workload=workload))
+    assert (result.valid is Valid.VALID) is is_due
+
+
+def test_what_is_not_known_or_not_ours_is_not_judged() -> None:
+    wrong = ("fail", "invalid-config")
+    assert workloads.traits("admin").refusals is None
+    assert refusals(run(wrong, workload="admin")).checked == {"C17": 0}
+    assert refusals(run(wrong, workload="none-of-ours")).valid is Valid.VALID
+    ours = run(wrong)
+    theirs = replace(ours, spec=replace(ours.spec, env="attached"))
+    assert refusals(theirs).valid is Valid.VALID
+
+
+@pytest.mark.parametrize(("system", "is_due"), [("kraft", False), ("kafka", True)])
+def test_a_controller_that_leads_no_more_may_not_know_a_topic_yet(
+    system: str, is_due: bool
+) -> None:
+    data = run(("fail", "unknown-topic"), system=system, env="local")
+    assert (refusals(data).valid is Valid.VALID) is is_due
+
+
+@given(st.sampled_from(DECLARED), st.lists(st.sampled_from(sorted(DEFINITE))))
+def test_each_refusal_is_told_unless_it_may_be_right(workload: str, errors: list[str]) -> None:
+    told = {
+        a.message.split(" with ")[1].split(",")[0]
+        for a in refusals(run(*[("fail", each) for each in errors], workload=workload)).anomalies
+    }
+    assert told == set(errors) - AWAY - (workloads.traits(workload).refusals or set())
