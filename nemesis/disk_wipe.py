@@ -17,7 +17,9 @@ from harness.contracts.nemesis import Cluster, Fault, Injection
 from harness.registry import nemeses
 from harness.spec import RunSpec
 from nemesis.common import claims
-from nemesis.disk_damage import VOTERS_MIN, DiskDamage
+from nemesis.common.hosts import DISK, PROCESS
+from nemesis.common.restarts import restart
+from nemesis.disk_damage import VOTERS_MIN, DiskDamage, Undo
 from nemesis.membership import (
     VOTERS,
     claim_voters,
@@ -58,8 +60,15 @@ class DiskWipe(DiskDamage):
             return Injection("skipped", reason="another fault changes the voters")
         injection = await super().inject(fault, cluster)
         if injection.outcome == "skipped":
-            claims.release(cluster, fault.id, [VOTERS])
+            disks = [(DISK, node) for node in cluster.system.nodes]
+            claims.release(cluster, fault.id, [VOTERS, *disks])
         return injection
+
+    async def start_again(self, fault: Fault, undo: Undo, cluster: Cluster) -> dict[str, Any]:
+        """Start the node; its disk is nobody's copy until it is a voter again."""
+        seen = await restart({undo.node: undo.pid}, cluster)
+        claims.release(cluster, fault.id, [(PROCESS, undo.node)])
+        return seen
 
     async def heal(self, fault: Fault, injection: Injection, cluster: Cluster) -> Mapping[str, Any]:
         """Start the node, and have it take the voter's place that it had; evidence: the voters."""
@@ -68,5 +77,5 @@ class DiskWipe(DiskDamage):
         keys = await system.voter_keys() if isinstance(system, Members) else None
         static = keys is not None and not any(keys.values())  # its voters have no directory ids
         added = {} if static else await take_place(injection.targets[0], cluster)
-        claims.release(cluster, fault.id, [VOTERS])
+        claims.release(cluster, fault.id, [VOTERS, (DISK, injection.targets[0])])
         return {**seen, **added}

@@ -22,6 +22,7 @@ from harness.sessions.plan import Plan
 from harness.sessions.simulated import simulate
 from harness.spec import RunSpec
 from harness.verdict import Valid
+from nemesis import disk_wipe
 from nemesis.common import claims
 from nemesis.common.hosts import PROCESS
 from nemesis.membership import VOTERS
@@ -422,6 +423,32 @@ def test_the_log_of_a_voter_that_was_removed_is_no_copy() -> None:
         assert fault.injection.outcome == "skipped"
         assert "are no majority" in str(fault.injection.reason)
         await removed.heal()
+        again = await scene.inject("disk-bit-flip", target="leader")
+        assert again.saw("damage")[0]["copies"] == 2
+        await again.heal()
+
+    play(main, DYNAMIC)
+
+
+def test_the_log_of_a_wiped_voter_is_no_copy_until_it_is_a_voter_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its heal is tried again when there is a leader; until then another disk is not damaged."""
+
+    async def stuck(*_: Any, **__: Any) -> dict[str, Any]:
+        raise SystemStuckError("there is no leader")
+
+    async def main(scene: Scene) -> None:
+        wiped = await scene.inject("disk-wipe", target="follower")
+        with monkeypatch.context() as patch:
+            patch.setattr(disk_wipe, "take_place", stuck)
+            with pytest.raises(SystemStuckError):
+                await wiped.heal_alone()
+        await asyncio.sleep(1)
+        fault = await scene.inject("disk-bit-flip", target="leader")
+        assert fault.injection.outcome == "skipped"
+        assert "are no majority" in str(fault.injection.reason)
+        await wiped.heal()
         again = await scene.inject("disk-bit-flip", target="leader")
         assert again.saw("damage")[0]["copies"] == 2
         await again.heal()
