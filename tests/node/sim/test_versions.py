@@ -52,7 +52,7 @@ def told_by(python: Path, hash_seed: str) -> list[Mapping[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("version", ["3.12", "3.13"])
+@pytest.mark.parametrize("version", ["3.12", "3.13", "3.14"])
 def test_other_pythons_give_the_same_bytes(version: str) -> None:
     try:
         other = find(version)
