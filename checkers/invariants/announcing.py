@@ -51,7 +51,7 @@ class Announcing(Invariant):
             for key in [key for key in self._heard if key[0] == event["node"]]:
                 del self._heard[key]
             return ()
-        if event["api"] != BEGIN or event.get("foreign"):
+        if not self._soon or event["api"] != BEGIN or event.get("foreign"):
             return ()
         self.checked += 1
         key = event["node"], event["peer"], event["req_ep"]
