@@ -113,9 +113,7 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
     )
 
 
-def in_bucket(
-    folder: Path, base: list[RunDir], sizes: tuple[Path, int, int], master: str
-) -> None:
+def in_bucket(folder: Path, base: list[RunDir], sizes: tuple[Path, int, int], master: str) -> None:
     """Analyse a store and then some new runs from a bucket.
 
     Args:
