@@ -655,6 +655,22 @@ def test_whose_disk_was_replaced_does_not_lead_with_the_empty_one(elr: bool) -> 
     assert (state.leader, state.isr, state.recovery) == (1 if elr else 2, state.isr, 1)
 
 
+@pytest.mark.parametrize("elr", [True, False])
+def test_who_comes_back_without_a_disk_does_not_lead_what_was_on_it(elr: bool) -> None:
+    """Ours: Apache Kafka lets it lead while others could (docs/findings.md)."""
+    cluster = Cluster(1, elr=elr)
+    lost, kept = UUID(int=7001), UUID(int=7002)
+    cluster.start(2, log_dirs=(lost, kept))
+    topic_id = cluster.topic("t", (2, 1), min_insync_replicas="2")
+    assert place(cluster, 2, 7001, topic_id) == ApiError.NONE
+    fence(cluster, 1, 2)
+    cluster.now_ms += 10_000
+    assert not cluster.beat(2, offline_log_dirs=(lost,)).is_fenced
+    assert (cluster.partition().leader, cluster.broker(2).log_dirs) == (-1, (kept,))
+    cluster.beat(1)
+    assert cluster.partition().leader == (1 if elr else -1), "who is eligible leads"
+
+
 def test_whose_disk_was_replaced_leads_again_when_it_has_caught_up() -> None:
     cluster = Cluster(2)
     topic_id = cluster.topic("t", (1, 2), min_insync_replicas="1")
