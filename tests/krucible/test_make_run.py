@@ -28,6 +28,7 @@ def test_make_run_has_time_for_most_kinds_of_fault_at_full_length(seed: int) -> 
         voters=int(given["--voters"]),
         observers=int(given["--observers"]),
         time_limit_s=float(given["--time-limit"]),
+        pace=given["--pace"],
     )
     _, faults = nemeses.plan(spec)
     kinds = {fault.nemesis for fault in faults}
