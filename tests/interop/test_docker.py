@@ -17,6 +17,7 @@ from tests.support.commands.victim import kills, running
 from tests.support.docker.cluster import left_of, need_engine
 from tests.support.docker.kafka_image import kafka_image
 from tests.support.kafka.told import judged_from_inside
+from tests.support.live.brokers import records, until
 from tests.support.live.scene import LiveScene, play
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
@@ -85,6 +86,8 @@ def test_its_disk_clock_and_power_are_in_our_hands_in_a_container_too(tmp_path: 
     async def main(scene: LiveScene) -> None:
         source = f"krucible:{scene.journal.run}:n1"
         assert list(users(source)) == [scene.env.process("n1").pid], "nobody else sees it"
+        # one that registers just when its clock goes ahead tries again when it is an hour later
+        await until(lambda: bool(records(scene, "RegisterControllerRecord")))
 
         jump = await scene.inject("clock-jump", target="leader", ms=HOUR_MS)
         (seen,) = jump.saw("wall clock")

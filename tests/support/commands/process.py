@@ -58,6 +58,12 @@ class Ran:
         """The broken promises, by name."""
         return {anomaly["invariant"] for anomaly in self.summary["anomalies"]}
 
+    def findings(self) -> set[str | None]:
+        """What explains the anomalies of the run; None stands for those that nothing does."""
+        results = json.loads(self.run_dir.results.read_bytes())["results"]
+        found = [anomaly for each in results for anomaly in each["anomalies"]]
+        return {anomaly["details"].get("finding") for anomaly in found}
+
     def nemesis_ops(self, f: str, *having: str) -> list[Op]:
         """Ops of the nemesis whose value has all these fields."""
         ops = [op for op in self.history.nemesis() if op.f == f]
