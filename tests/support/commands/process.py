@@ -59,7 +59,7 @@ class Ran:
         return {anomaly["invariant"] for anomaly in self.summary["anomalies"]}
 
     def findings(self) -> set[str | None]:
-        """What explains the anomalies of the run; None stands for those that nothing does."""
+        """Name the findings that explain the run's anomalies; None if one has no finding."""
         results = json.loads(self.run_dir.results.read_bytes())["results"]
         found = [anomaly for each in results for anomaly in each["anomalies"]]
         return {anomaly["details"].get("finding") for anomaly in found}
