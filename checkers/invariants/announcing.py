@@ -26,18 +26,20 @@ SOON: Final = 4  # a fourth of the fetch timeout, which is half of the pause
 class Announcing(Invariant):
     """L12: a voter does not hear of the same reign nine times in a row, each much too soon.
 
-    Judged where the settings tell the fetch timeout, by what voters accept.
+    Judged where the settings tell the fetch timeout, by what voters accept. A voter that was paused
+    hears at once what was sent meanwhile: the longer ago the election, the more may come in a row.
     """
 
     name: ClassVar[str] = L12.name
     meaning: ClassVar[Meaning] = L12
-    listens: ClassVar[tuple[str, ...]] = ("start", "rpc_ok")
+    listens: ClassVar[tuple[str, ...]] = ("start", "elected", "rpc_ok")
     timed: ClassVar[bool] = True
 
     def __init__(self, fetch_ms: int = 0) -> None:
         super().__init__()
         self._soon = fetch_ms * MS // SOON
         self._heard: dict[tuple[int, int, int], tuple[Event, int]] = {}  # the last, and how often
+        self._elected: dict[tuple[int, int], int] = {}  # when a leader and epoch began, in ns
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> Self:
@@ -51,6 +53,9 @@ class Announcing(Invariant):
             for key in [key for key in self._heard if key[0] == event["node"]]:
                 del self._heard[key]
             return ()
+        if event["t"] == "elected":
+            self._elected[event["node"], event["ep"]] = event["rx_ns"]
+            return ()
         if not self._soon or event["api"] != BEGIN or event.get("foreign"):
             return ()
         self.checked += 1
@@ -59,7 +64,7 @@ class Announcing(Invariant):
         is_soon = last is not None and event["ts"] - last["ts"] < self._soon
         times = times + 1 if is_soon else 0
         self._heard[key] = event, times
-        if last is None or times != IN_A_ROW_MAX:
+        if last is None or times < self._may_queue(event) or not self._once(key):
             return ()
         return [
             self._anomaly(
@@ -70,3 +75,8 @@ class Announcing(Invariant):
                 epoch=event["ep"],
             )
         ]
+
+    def _may_queue(self, event: Event) -> int:
+        """Count what a leader that makes pauses can have sent at most since it was elected."""
+        since = self._elected.get((event["peer"], event["req_ep"]), event["rx_ns"])
+        return IN_A_ROW_MAX + (event["rx_ns"] - since) // self._soon

@@ -66,7 +66,8 @@ def asker(event: Event) -> VoterKey | None:
 class QuorumCredit(Invariant):
     """S29: a leader's majority for check quorum is one of voters, who have fetched from it.
 
-    Each as the very replica that the set names, since the majority before.
+    Each as the very replica that the set names, since the last majority that the leader told of.
+    That is by the order of events: a leader's clock may run fast or slow.
     """
 
     name: ClassVar[str] = "S29"
@@ -76,6 +77,7 @@ class QuorumCredit(Invariant):
     def __init__(self) -> None:
         super().__init__()
         self._fetched: dict[ReplicaId, dict[VoterKey, _Fetched]] = {}
+        self._majority_ns: dict[ReplicaId, int] = {}
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Collect fetches, and compare them with those that a leader counts."""
@@ -91,6 +93,7 @@ class QuorumCredit(Invariant):
             return self._quorum(event, replica) if event["ok"] and replica.known else ()
         else:
             self._fetched[replica.id] = {}
+            self._majority_ns.pop(replica.id, None)
         return ()
 
     def _quorum(self, event: Event, replica: Replica) -> Iterator[Anomaly]:
@@ -102,7 +105,7 @@ class QuorumCredit(Invariant):
         others = {key for key in heard if key.node != replica.id.node}
         needed, removed = _others_needed(voters, replica), False
         for key in heard:
-            fetched = self._fetches(key, event, replica.id)
+            fetched = self._fetches(key, replica.id)
             if holds(voters, key):
                 if not fetched:
                     yield self._anomaly(f"{who}, but {key} has not fetched", event, voter=key.node)
@@ -120,11 +123,11 @@ class QuorumCredit(Invariant):
                 f"{who}{why}, but of the voters {told(voters)} {needed} others make a majority",
                 event,
             )
+        self._majority_ns[replica.id] = event["ts"]
 
-    def _fetches(self, key: VoterKey, event: Event, leader: ReplicaId) -> list[bool]:
-        """Tell who fetched under a key since the majority before, each whether as a voter."""
-        since_ms = event.get("since_ms")
-        began = event["ts"] - since_ms * MS - SLACK_MS * MS if isinstance(since_ms, int) else 0
+    def _fetches(self, key: VoterKey, leader: ReplicaId) -> list[bool]:
+        """Tell who fetched under a key since the last majority, each whether as a voter."""
+        began = self._majority_ns.get(leader, 0) - SLACK_MS * MS  # a Fetch that waits counts twice
         fetched = self._fetched.get(leader, {}).items()
         return [voter >= began for each, (at, voter) in fetched if each.fits(key) and at >= began]
 

@@ -54,5 +54,14 @@ def test_pauses_lost_answers_and_voters_that_forget_are_no_matter(trace: Trace) 
     assert judged(trace) == []
 
 
+@pytest.mark.parametrize(("paused_ms", "is_found"), [(200, True), (17_000, False)])
+def test_a_voter_that_was_paused_hears_at_once_what_was_sent_meanwhile(
+    paused_ms: int, *, is_found: bool
+) -> None:
+    """Seed 32 of the simulator: a leader was elected and told a voter that was paused for 17 s."""
+    found = judged(told(paused_ms, *[0] * (17_000 // PAUSE_MS)))
+    assert bool(found) is is_found
+
+
 def test_nothing_is_said_where_the_timeout_is_not_known() -> None:
     assert judged(told(*[1] * 3 * IN_A_ROW_MAX), {}) == []

@@ -6,7 +6,7 @@ import pytest
 
 from checkers.invariants.quorum import QuorumCredit
 from checkers.monitor.monitor import Monitor
-from tests.support.traces.traces import Trace
+from tests.support.traces.traces import MS, Trace
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,25 @@ def test_a_follower_that_changes_its_voter_keeps_the_leader_as_if_it_fetched(
     trace.emit(1, "quorum", ok=True, heard=[[2, where, 0]], since_ms=1, quorum_ms=900)
     found = Monitor([QuorumCredit()]).feed_all(trace.run().events)
     assert [anomaly.invariant for anomaly in found] == ([] if counts else ["S29"])
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_a_fetch_counts_since_the_last_majority_whatever_the_leaders_clock_says(
+    *, counts: bool
+) -> None:
+    """A clock at half the rate says 1.7 s where 3.4 s went by: ``clock-rate`` in the simulator."""
+    trace = Trace(5)
+    trace.start()
+    trace.elect(1, 1)
+    keys = [[node, trace.disks[node].dir, 0] for node in (2, 3)]
+    for third_fetches in (True, counts):
+        if third_fetches:
+            trace.fetch(3, 1)
+        trace.now_ns += 3400 * MS
+        trace.fetch(2, 1)
+        trace.emit(1, "quorum", ok=True, heard=keys, since_ms=1700, quorum_ms=3000)
+    found = [each.message for each in Monitor([QuorumCredit()]).feed_all(trace.run().events)]
+    assert [message.endswith("n3 has not fetched") for message in found] == [True] * (not counts)
 
 
 @pytest.mark.parametrize(

@@ -264,18 +264,21 @@ def count_who_is_no_voter(trace: Trace) -> None:
 
 def count_who_has_not_fetched(trace: Trace) -> None:
     trace.now_ns += 2500 * MS
+    trace.heard(1, 2, 3)
     trace.fetch(2, 1)
     trace.heard(1, 3)
 
 
 def count_a_voters_other_disk(trace: Trace) -> None:
     trace.now_ns += 2500 * MS
+    trace.heard(1, 2, 3)
     trace.served(2, 1, from_dir="ab" * 16)
     trace.heard(1, 2)
 
 
 def count_a_fetch_that_diverged(trace: Trace) -> None:
     trace.now_ns += 2500 * MS
+    trace.heard(1, 2, 3)
     trace.served(2, 1, res="diverging")
     trace.heard(1, 2)
 
