@@ -64,6 +64,8 @@ class Known:
     ``text`` and ``also`` are parts of the message of each such anomaly. ``faults`` are the nemeses
     of which a run must have one for that: in runs without them the same is an anomaly; empty: any
     run. What is ``red`` makes a run invalid all the same, and its anomaly names the finding.
+    ``then`` is what may follow from that in the same run: names of invariants, each with a part of
+    the message, or an empty one for any.
     """
 
     invariant: str
@@ -72,6 +74,7 @@ class Known:
     faults: frozenset[str] = frozenset()
     red: bool = False
     also: str = ""
+    then: tuple[tuple[str, str], ...] = ()
 
     def applies(self, nemeses: Collection[str]) -> bool:
         """Tell whether it can come of a run with these nemeses."""
@@ -81,6 +84,12 @@ class Known:
         """Tell whether an anomaly is this known one."""
         told = anomaly.message
         return anomaly.invariant == self.invariant and self.text in told and self.also in told
+
+    def may_cause(self, anomaly: Anomaly) -> bool:
+        """Tell whether an anomaly may follow from this known one."""
+        return any(
+            anomaly.invariant == name and text in anomaly.message for name, text in self.then
+        )
 
     def excuses(self, anomaly: Anomaly) -> bool:
         """Tell whether an anomaly does not count, as it is this known one."""

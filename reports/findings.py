@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.history.ops import Op
+from harness.run.explained import AFTER, FINDING, rank
 from reports import catalogue, sentences
 from reports.cluster import own_fields
 from reports.defects import naming
@@ -76,13 +77,13 @@ def _broken_promise(anomalies: Sequence[AnomalyView], total: int) -> Headline:
     if not anomalies:
         sentence = "a promise was broken, but the results do not say which"
         return Headline("invalid", "INVALID", sentence)
-    first = min(anomalies, key=lambda a: (a.time_ns is None, a.time_ns or 0, a.number))
+    first = min(anomalies, key=lambda a: (a.rank, a.time_ns is None, a.time_ns or 0, a.number))
     unnamed = [name for name in first.nodes if name not in first.defect]
     by = f", by {listing(unnamed)}" if 0 < len(unnamed) <= CULPRITS_MAX else ""
     at = "" if first.time_ns is None else f", at {first.time_ns / 1e9:.1f} s"
     more = f"; {count(total - 1, 'more anomaly', 'more anomalies')}" if total > 1 else ""
     findings = dict.fromkeys(each.finding for each in anomalies if each.finding)
-    which = "known" if all(each.finding for each in anomalies) else "known of these"
+    which = "known" if all(each.rank for each in anomalies) else "known of these"
     known = f"; {which}: {'; '.join(findings)}" if findings else ""
     sentence = f"{first.defect}{by}{at} ({first.invariant}){more}{known}"
     return Headline("invalid", "INVALID", sentence, expected=first.expected, found=first.found)
@@ -300,10 +301,10 @@ def _anomaly(
     times += [event.time_ns for event in events if event.time_ns is not None]
     times += [] if time_ns is None else [time_ns]
     details = anomaly.get("details")
+    said = details if isinstance(details, Mapping) else {}
     asked = next((op.node for op in reversed(ops) if op.node is not None), "a node")
-    given = {"node": asked, **(details if isinstance(details, Mapping) else {})}
+    given = {"node": asked, **said}
     told = naming.defect(invariant, message, given, meaning.title)
-    finding = details.get("finding") if isinstance(details, Mapping) else None
     return AnomalyView(
         number=number,
         invariant=invariant,
@@ -324,7 +325,9 @@ def _anomaly(
         defect=told.title,
         expected=told.expected,
         found=told.found,
-        finding=clean(finding, limit=200) if isinstance(finding, str) else "",
+        finding=clean(said.get(FINDING, ""), limit=200),
+        after=clean(said.get(AFTER, ""), limit=200),
+        rank=rank(said),
     )
 
 

@@ -96,6 +96,8 @@ class AnomalyView:
     expected: str  # what should have been; empty where only the promise says it
     found: str
     finding: str = ""  # where this is told, when the system is known to do it
+    after: str = ""  # where that is told from which this may follow
+    rank: int = 0  # those that nothing explains come first
 
 
 @dataclass(frozen=True, slots=True)

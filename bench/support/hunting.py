@@ -44,13 +44,19 @@ def hunt(same: Mapping[str, str], budget_s: float) -> dict[str, Any]:
         same: The hashes of the unchanged node.
         budget_s: CPU seconds for the swarm; a seed that is under way then is finished.
     """
-    calm = _calm()
+    try:
+        calm = _calm()
+    except Exception as error:  # of the harness, which reads logs as nodes do
+        return {"outcome": "dead", "by": [], "why": repr(error)}
     if calm.verdict is not Valid.VALID:
         return {"outcome": "dead", "by": sorted(found(calm)), "why": calm.broken}
     differs = calm.trace_sha256 != same["calm"]
     began_s = time.process_time()
     for seed in count(1):
-        run = _swarm(seed)
+        try:
+            run = _swarm(seed)
+        except Exception as error:
+            return {"outcome": "broken", "why": repr(error), "seed": seed}
         cpu_s = time.process_time() - began_s
         done = {"seed": seed, "cpu_s": round(cpu_s, 1)}
         if run.verdict is Valid.INVALID:

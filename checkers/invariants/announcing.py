@@ -78,5 +78,6 @@ class Announcing(Invariant):
 
     def _may_queue(self, event: Event) -> int:
         """Count what a leader that makes pauses can have sent at most since it was elected."""
-        since = self._elected.get((event["peer"], event["req_ep"]), event["rx_ns"])
-        return IN_A_ROW_MAX + (event["rx_ns"] - since) // self._soon
+        now: int = event["rx_ns"]
+        since = self._elected.get((event["peer"], event["req_ep"]), now)
+        return IN_A_ROW_MAX + (now - since) // self._soon

@@ -15,7 +15,7 @@ from harness.explore.play import seen_in
 from harness.nightly.entries import Canary, Sim
 from harness.nightly.ledger import Key, key_of
 from harness.processes.outlook import expect
-from harness.run.judge import findings_of
+from harness.run.explained import findings_of
 from harness.sessions.plan import Plan
 from harness.sessions.reached import Reach
 from harness.sessions.released.chase import Chase, Play, chase

@@ -21,7 +21,7 @@ from harness.nightly.rotation import rotate
 from harness.nightly.searches import Searching, Stored
 from harness.processes.command import Answer, Program
 from harness.processes.crew import Crew, Job, Local, Said, work_off
-from harness.run.judge import findings_of
+from harness.run.explained import findings_of
 from harness.sessions.released.live import player
 from harness.sessions.released.simulated import simulated
 from harness.sessions.zoo import bugs

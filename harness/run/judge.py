@@ -22,6 +22,7 @@ from typing import Any
 
 from harness.contracts.checker import Checker, RunData
 from harness.registry import checkers, systems
+from harness.run.explained import FINDING, following, rank
 from harness.run.guard import guarded_checker
 from harness.spec import RunSpec
 from harness.verdict import Anomaly, CheckResult, Known, Sighting, Valid, exit_code, merge
@@ -30,7 +31,6 @@ CHECKER_TIME_LIMIT_S = 300.0
 ANOMALIES_KEPT_MAX = 100
 COVERAGE = "coverage"  # the checker whose verdict is an axis of its own
 STANDARD = ("stats", "availability", "log-scan", "refusals", COVERAGE)  # fit for every workload
-FINDING = "finding"  # in the details of an anomaly that is known and red: where that is told
 _KILL_WAIT_S = 5.0
 
 
@@ -118,12 +118,6 @@ def judge_here(
     return conclude(results, harness_reason, known_of(run.spec))
 
 
-def findings_of(anomalies: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Name the findings that explain some of a run's anomalies, as JSON objects; none twice."""
-    told = (anomaly.get("details", {}).get(FINDING) for anomaly in anomalies)
-    return list(dict.fromkeys(finding for finding in told if finding))
-
-
 def known_of(spec: RunSpec) -> tuple[Known, ...]:
     """Give the known faults of a run's system."""
     if spec.system not in systems.names():
@@ -138,7 +132,7 @@ def conclude(
     known: Sequence[Known] = (),
 ) -> Judgement:
     """Sum the results of all checkers up; what is ``known`` counts apart."""
-    results = [_without(result, known) for result in results]
+    results = following([_without(result, known) for result in results], known)
     told = Counter[str]()
     for sighting in (each for result in results for each in result.known):
         told[sighting.finding] += sighting.times
@@ -191,11 +185,18 @@ def _seen(before: Sighting | None, known: Known, anomaly: Anomaly) -> Sighting:
 
 
 def distinct(anomalies: Iterable[Anomaly]) -> list[Anomaly]:
-    """The anomalies without repeats, in the order in which they became visible."""
+    """The anomalies without repeats, in the order in which they became visible.
+
+    Those that nothing explains come first, and what may follow from others last.
+    """
     first: dict[tuple[str, str], Anomaly] = {}
     for anomaly in anomalies:
         first.setdefault((anomaly.invariant, anomaly.message), anomaly)
-    return sorted(first.values(), key=lambda a: (a.time_ns is None, a.time_ns or 0))
+    return sorted(first.values(), key=lambda a: (_rank(a), a.time_ns is None, a.time_ns or 0))
+
+
+def _rank(anomaly: Anomaly) -> int:
+    return rank(anomaly.details)
 
 
 def _capped(result: CheckResult) -> CheckResult:
@@ -205,7 +206,7 @@ def _capped(result: CheckResult) -> CheckResult:
         return result
     return replace(
         result,
-        anomalies=result.anomalies[:ANOMALIES_KEPT_MAX],
+        anomalies=tuple(sorted(result.anomalies, key=_rank)[:ANOMALIES_KEPT_MAX]),
         stats={**result.stats, "anomalies_total": total},
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from harness import catalogue
 from harness.envs.attached.plugin import allowed_nemeses
 from harness.errors import UsageError
 from harness.faults.choice import NONE
@@ -24,6 +22,7 @@ from harness.telemetry import opening as telemetry
 from harness.telemetry.listeners import together
 from harness.verdict import EXIT_ABORTED, EXIT_UNKNOWN, EXIT_VALID, Valid
 from krucible import completion
+from krucible.anomalies import lines
 from krucible.arguments import (
     CONCURRENCY_MAX,
     DEFAULT_STORE,
@@ -232,12 +231,8 @@ def show(done: session.Session) -> None:
     assert judgement is not None, "judged before shown"  # noqa: S101
     console = out()
     console.print(verdict_line(judgement))
-    counts_of = Counter(anomaly.invariant for anomaly in judgement.anomalies)
-    first_of = {a.invariant: a for a in reversed(judgement.anomalies)}
-    for invariant, times in counts_of.items():
-        more = f" (and {times - 1} more like it)" if times > 1 else ""
-        name = catalogue.full_name(invariant)
-        console.print(f"  {name}: {first_of[invariant].message}{more}", markup=False)
+    for line in lines(anomaly.to_json() for anomaly in judgement.anomalies):
+        console.print(f"  {line}", markup=False)
     for axis, reasons in judgement.reasons.items():
         for reason in reasons:
             console.print(f"  {axis}: {reason}", markup=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from harness import catalogue
 from harness.batch import trial
 from harness.batch.trial import Result, Trial
 from harness.errors import UsageError
@@ -27,6 +26,7 @@ from harness.sessions.reached import never_reached
 from harness.store.folder import words_of
 from harness.verdict import EXIT_HARNESS, EXIT_INVALID, EXIT_VALID, Valid
 from krucible import options
+from krucible.anomalies import lines
 from krucible.arguments import DEFAULT_STORE, SEED_MAX, StoreDir
 from krucible.console import STYLE, Json, err, out, print_json
 from krucible.crews import Jobs, Master, crew
@@ -334,12 +334,8 @@ def show_simulation(result: Mapping[str, Any]) -> None:
     """One simulation for people: verdict, anomalies, where the report is."""
     console = out()
     console.print(result["verdict"].upper(), style=STYLE[Valid(result["verdict"])])
-    times = Counter(anomaly["invariant"] for anomaly in result["anomalies"])
-    first = {a["invariant"]: a["message"] for a in reversed(result["anomalies"])}
-    for name, count in times.items():
-        more = f" (and {count - 1} more like it)" if count > 1 else ""
-        told = f"{catalogue.full_name(name)}: {first[name]}{more}"
-        console.print(f"  {told}", markup=False)
+    for line in lines(result["anomalies"]):
+        console.print(f"  {line}", markup=False)
     stopped = result["stopped"]
     if stopped is not None:
         console.print(

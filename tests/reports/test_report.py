@@ -303,7 +303,10 @@ def test_a_finding_that_makes_a_run_invalid_is_in_the_verdict() -> None:
     assert headline(empty_run(), results).endswith(f"(crash); known: {told}")
     other = {"invariant": "L8", "message": "n1 has ended"}
     more = headline(empty_run(), {**results, "anomalies": [ended, other]})
-    assert more.endswith(f"(crash); 1 more anomaly; known of these: {told}")
+    assert more.endswith(f"n1 has ended (L8); 1 more anomaly; known of these: {told}")
+    follows = {**other, "details": {"after": told}}
+    all_known = headline(empty_run(), {**results, "anomalies": [follows, ended]})
+    assert all_known.endswith(f"(crash); 1 more anomaly; known: {told}")
     text = page(empty_run(), with_known(results)).text
     assert f"The system is known to do this : {told}." in text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from harness.systems.kafka.known_crashes import CRASHES, OF_LOSS, Signs
 from harness.systems.kafka.releases import (
     CHECKS_PRINCIPALS_SINCE,
     CLAIMS_CAUGHT_UP_SINCE,
@@ -34,9 +35,11 @@ from harness.systems.kafka.releases import (
 from harness.verdict import Known
 
 
-def _told(finding: str, *signs: tuple[str, str], red: bool = False) -> tuple[Known, ...]:
-    """Make what tells of a finding: invariants, each with a part of its message."""
-    return tuple(Known(invariant, text, finding, red=red) for invariant, text in signs)
+def _told(
+    finding: str, *signs: tuple[str, str], red: bool = False, then: Signs = ()
+) -> tuple[Known, ...]:
+    """Make what tells of a finding."""
+    return tuple(Known(invariant, text, finding, red=red, then=then) for invariant, text in signs)
 
 
 # Without a leader a node of 4.1 asks for one again as soon as it was told that there is none.
@@ -44,17 +47,17 @@ KNOWN: Final = (
     Known("L12", "sent the same Fetch of epoch", "docs/kafka.md, a Fetch without end"),
     Known("L12", "without a pause as unattached", "docs/kafka.md, a Fetch without end"),
     Known("S13", " of 1 voters holding those", "docs/findings.md, a quorum of one"),
-    Known("S11", " as the only voter", "docs/findings.md, a quorum of one", red=True),
+    Known("S11", " as the only voter", "docs/findings.md, a quorum of one", red=True, then=OF_LOSS),
     # It does not fsync a cut, so that a loss of power may take it back.
     *(
         Known(told, ", which it had cut", "docs/findings.md, a cut that a power failure takes back")
         for told in ("S25", "S35")
     ),
-    Known(
-        "S25",
-        ", where it had cut its log: ",
+    *_told(
         "docs/findings.md, a cut that a power failure takes back",
+        ("S25", ", where it had cut its log: "),
         red=True,
+        then=OF_LOSS,
     ),
     # That it is then elected by the set of before, maybe by a minority, is not excused.
     *(
@@ -71,7 +74,12 @@ KNOWN: Final = (
         "docs/findings.md, a broker's epoch is not its record's offset",
         red=True,
     ),
-    Known("S5", ", as it had done when ", "docs/findings.md, a repeated vote ignores", red=True),
+    *_told(
+        "docs/findings.md, a repeated vote ignores",
+        ("S5", ", as it had done when "),
+        red=True,
+        then=OF_LOSS,
+    ),
     Known(
         "L11",
         " and it was started again",
@@ -84,6 +92,7 @@ KNOWN: Final = (
         ", and has not flushed what it found when it started",
         "docs/findings.md, a restarted voter counts",
         red=True,
+        then=OF_LOSS,
     ),
     Known("C2", "shutting down, leads or is new", "docs/kafka.md, a broker that comes back"),
 )
@@ -422,88 +431,6 @@ GHOST: Final = Known(
     red=True,
 )
 
-# What a node prints of its mistakes: the run is invalid, and the reader knows the story at once.
-ENDS: Final = (
-    Known(
-        "crash",
-        "incrementalAlterConfigs: event failed with NullPointerException",
-        "docs/findings.md, a change of a setting that makes no sense",
-        red=True,
-    ),
-    Known(
-        "crash",
-        "event failed with NumberFormatException",
-        "docs/findings.md, a minimum that is no number",
-        red=True,
-    ),
-    Known(
-        "C14",
-        ", as the minimum that is set is 0",
-        "docs/findings.md, a minimum that is no number",
-        red=True,
-    ),
-    Known(
-        "crash",
-        "Unexpected acknowledgement from non-voter",
-        "docs/findings.md, a removed voter's answer",
-        red=True,
-    ),
-    Known(
-        "crash",
-        "existed in isrMembers, but not in the topics map",
-        "docs/findings.md, a deleted topic ends each controller",
-        red=True,
-    ),
-    Known(
-        "crash",
-        "Expected to be Follower, but the current state is UnattachedState",
-        "docs/findings.md, a node that knows its leader but not where it is",
-        red=True,
-    ),
-    Known(
-        "crash",
-        "Unknown leader endpoints (Endpoints(endpoints={})) after request",
-        "docs/findings.md, the end of an epoch ends a controller",
-        red=True,
-    ),
-    *(
-        Known("crash", told, "docs/findings.md, a request that makes no sense", red=True)
-        for told in (
-            "ConfigException: The provided listener name is null or empty string",
-            "Received a FETCH/FETCH_SNAPSHOT request from the leader itself",
-            "Cannot add voted key (ReplicaKey(id=",  # a candidate with the id of who is asked
-            " matches the local leader ID",
-            "IllegalArgumentException: Invalid position or size: ",  # of a part of a snapshot
-            "IllegalArgumentException: Invalid size: ",
-        )
-    ),
-    Known(
-        "crash",
-        "Received unexpected invalid request error",
-        "docs/findings.md, voters that lost the same election",
-        red=True,
-    ),
-    Known(
-        "crash",
-        "Unexpected error handling request RequestHeader(apiKey=FETCH_SNAPSHOT",
-        "docs/findings.md, an answer that cannot be written",
-        red=True,
-    ),
-    Known(
-        "crash",
-        "Deleting the corrupt segment",
-        "docs/findings.md, an error while a log is recovered",
-        red=True,
-    ),
-    *(
-        Known("crash", told, "docs/findings.md, a leader without its quorum-state", red=True)
-        for told in (
-            "which is inconsistent with current leader OptionalInt.empty",
-            "since it matches the local node.id",
-        )
-    ),
-)
-
 # With auto-join a removed voter that runs asks for its place again (KAFKA-19850).
 JOINS_AGAIN: Final = Known(
     "S17",
@@ -572,7 +499,7 @@ def known_of(releases: Collection[Release]) -> tuple[Known, ...]:
     """Tell what nodes of some releases are known to do."""
     lines = {release.line for release in releases}
     oldest, newest = min(lines), max(lines)
-    found = [*KNOWN, MOVED_AWAY, *BY_THE_WALL, *ENDS]
+    found = [*KNOWN, MOVED_AWAY, *BY_THE_WALL, *CRASHES]
     found += [each for line, known in BEFORE if oldest < line for each in known]
     found += [each for line, known in SINCE if newest >= line for each in known]
     found += [each for line, known in UNTIL if oldest <= line for each in known]

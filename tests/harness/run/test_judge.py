@@ -22,7 +22,6 @@ from harness.run.judge import (
     Judgement,
     conclude,
     distinct,
-    findings_of,
     judge,
 )
 from harness.spec import RunSpec
@@ -234,6 +233,4 @@ def test_what_is_known_and_red_stays_and_names_its_finding() -> None:
     assert judgement.known == {"docs": 1}
     (anomaly,) = judgement.anomalies
     assert (anomaly.message, anomaly.details["finding"]) == (BAD.message, "docs")
-    twice = [each.to_json() for each in (anomaly, BAD, anomaly)]
-    assert findings_of(twice) == ["docs"]
     assert conclude([CheckResult("a", Valid.INVALID)]).system is Valid.INVALID
