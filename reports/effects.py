@@ -16,7 +16,7 @@ ONE_BY_ONE: Final = frozenset({"rolling-restart"})
 _UP = frozenset(  # what was seen of nodes that all go on
     {
         *("stranger", "odd request", "links", "shaped link"),
-        *("wall clock", "steady clock", "strobe", "voters"),
+        *("wall clock", "steady clock", "strobe", "voters", "watch"),
     }
 )
 

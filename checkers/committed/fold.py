@@ -23,6 +23,8 @@ from node.metadata.transactions import Transactions
 Record = Mapping[str, Any]
 BEGINNING = Reference()
 TRANSACTION_BEGIN = "BeginTransactionRecord"
+# What may change the settings of a topic: by itself, or at the end of its transaction.
+_SETTINGS_BY = frozenset({"ConfigRecord", "RemoveTopicRecord", "EndTransactionRecord"})
 
 
 class Fold(Protocol):
@@ -145,6 +147,7 @@ class Folding:
     def __init__(self, known: Reference = BEGINNING, make: MakeFold = MetadataFold) -> None:
         self.folded = folded = Folded()
         self.state = make()
+        self._settings: Mapping[str, str] = {}
         if known.snapshot is not None:
             if not _load(known.snapshot, self.state, folded):
                 return
@@ -154,6 +157,7 @@ class Folding:
             )
             return
         folded.digests[folded.begin] = self.state.digest
+        self._settings = self.state.topic_settings()
 
     def batch(self, batch: LogBatch) -> None:
         """Fold the next batch. O(its records)."""
@@ -174,8 +178,10 @@ class Folding:
             folded.bare[folded.end] = bare
         if (without := self.state.open_digest()) is not None:
             folded.open[folded.end] = without
-        if settings := self.state.topic_settings():
-            folded.settings[folded.end] = settings
+        if any(record.get("type") in _SETTINGS_BY for record in batch.records):
+            self._settings = self.state.topic_settings()
+        if self._settings:
+            folded.settings[folded.end] = self._settings
 
 
 def fold(known: Reference, below: int, make: MakeFold = MetadataFold) -> Folded:

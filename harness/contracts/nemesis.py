@@ -103,6 +103,13 @@ class NamedOnly(Protocol):
 
 
 @runtime_checkable
+class Lasting(Protocol):
+    """A nemesis that is played once, from a run's first second to its last."""
+
+    lasting: bool
+
+
+@runtime_checkable
 class ChangesVoters(Protocol):
     """A nemesis that takes voters away and gives them back: clients must not do so, too."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from harness import seeds
-from harness.contracts.nemesis import Asks, Chooses, Fault, NamedOnly, Nemesis
+from harness.contracts.nemesis import Asks, Chooses, Fault, Lasting, NamedOnly, Nemesis
 from harness.errors import UsageError
 from harness.faults import aimed, schedule, weather
 from harness.registry import nemeses, unknown
@@ -82,6 +82,8 @@ def plan(spec: RunSpec, *, asked_for: bool = True) -> tuple[list[tuple[str, Neme
     chosen = select(spec.nemeses, spec)
     if not asked_for:
         chosen = [(name, nemesis) for name, nemesis in chosen if not misfit(nemesis, spec)]
+    lasting = [(name, nemesis) for name, nemesis in chosen if isinstance(nemesis, Lasting)]
+    chosen = [(name, nemesis) for name, nemesis in chosen if not isinstance(nemesis, Lasting)]
     room = schedule.room(spec.seed, spec.time_limit_s, pace)
     must = owed(spec, chosen) if asked_for else ()
     pool = chosen
@@ -94,7 +96,17 @@ def plan(spec: RunSpec, *, asked_for: bool = True) -> tuple[list[tuple[str, Neme
         faults += aimed.build(
             spec.seed, spec.moments, pool, spec.time_limit_s, pace, first_id=len(faults)
         )
+    faults += _lasting(spec, lasting, first_id=len(faults))
     return _needed(chosen, faults), faults
+
+
+def _lasting(
+    spec: RunSpec, chosen: Iterable[tuple[str, Nemesis]], first_id: int
+) -> Iterator[Fault]:
+    """Give a fault as long as the run for each nemesis that is played so."""
+    for number, (name, nemesis) in enumerate(chosen, start=first_id):
+        params = nemesis.params(seeds.rng(spec.seed, "lasting", name))
+        yield Fault(number, name, 0, int(spec.time_limit_s * 1_000), params)
 
 
 def _needed(
@@ -111,7 +123,7 @@ def what_does_not_fit(spec: RunSpec, faults: Sequence[Fault]) -> Iterator[str]:
         spec: The options, with the words of ``--nemesis`` as they were given.
         faults: The schedule that was drawn.
     """
-    chosen = select(spec.nemeses, spec)
+    chosen = [each for each in select(spec.nemeses, spec) if not isinstance(each[1], Lasting)]
     kinds = {fault.nemesis for fault in faults}.intersection(name for name, _ in chosen)
     if not kinds:
         return

@@ -112,7 +112,7 @@ class LogTail:
         return found
 
     def _batches(self, disk: Peekable, begin: int, below: int) -> Iterator[bytes]:
-        while self._path is not None:
+        while self._path is not None and self._next < below:
             header = disk.peek(self._path, self._position, HEADER_BYTES)
             if not header:
                 rolled = self._dir / segment_name(self._next)
