@@ -23,7 +23,7 @@ from nemesis.common.restarts import restart
 from nemesis.common.targets import permitted
 
 _POLL_S: Final = 0.5
-_AFTER_MS: Final = 5_000
+_AFTER_MS: Final = (1_000, 5_000, 15_000)
 _PAUSE_MAX_S: Final = 60.0
 
 
@@ -59,9 +59,8 @@ class RestartEnded:
         return f"system {cluster.system.name!r} cannot start its nodes again"
 
     def params(self, rng: Random) -> Mapping[str, Any]:
-        """Give how long a node stays down; nothing is drawn."""
-        del rng
-        return {"after_ms": _AFTER_MS}
+        """Draw how long a node stays down."""
+        return {"after_ms": rng.choice(_AFTER_MS)}
 
     async def inject(self, fault: Fault, cluster: Cluster) -> Injection:
         """Begin to look after all nodes; evidence: which."""
@@ -71,7 +70,7 @@ class RestartEnded:
         if not nodes:
             return Injection("skipped", reason=forbidden)
         watch = _Watch(nodes)
-        after_s = int(fault.params.get("after_ms", _AFTER_MS)) / 1e3
+        after_s = int(fault.params.get("after_ms", _AFTER_MS[0])) / 1e3
         work = _look_after(watch, fault, cluster, after_s)
         watch.task = asyncio.create_task(work, name=f"restart-ended-{fault.id}")
         return Injection(
