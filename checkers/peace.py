@@ -14,7 +14,6 @@ from typing import Final
 from checkers.invariants.liveness import L2, L3, L6, L7, L8, L10, L12
 from checkers.invariants.quorum import StepDown
 from checkers.liveness.peace import (
-    NS_PER_S,
     Window,
     follow,
     mostly_told_late,
@@ -22,6 +21,7 @@ from checkers.liveness.peace import (
     unsettled,
     window_of,
 )
+from harness.clock import NS_PER_S
 from harness.contracts.checker import RunData
 from harness.registry import checkers
 from harness.verdict import CheckResult, Valid

@@ -18,7 +18,7 @@ from harness.errors import HarnessError
 from harness.registry import nemeses
 from harness.spec import SIM, RunSpec
 from nemesis.common import claims
-from nemesis.common.hosts import DISK, PROCESS
+from nemesis.common.hosts import PROCESS
 from nemesis.common.restarts import restart
 from nemesis.common.targets import permitted
 
@@ -40,8 +40,9 @@ class _Watch:
 class RestartEnded:
     """Start nodes again that ended by themselves, for the whole run; no fault, but its opposite.
 
-    What another fault has ended, or whose disk it holds, is left alone. Params: ``after_ms``, how
-    long a node stays down; twice as long each time that it ends again, up to a minute.
+    What another fault has ended is left alone, as long as it holds the process. Params:
+    ``after_ms``, how long a node stays down; twice as long each time that it ends again, up to a
+    minute.
     """
 
     family = "service"
@@ -110,14 +111,13 @@ async def _look_after(watch: _Watch, fault: Fault, cluster: Cluster, after_s: fl
 
 
 def _is_ours(node: str, fault: Fault, cluster: Cluster) -> bool:
-    """Tell whether no other fault has the node's process or its disk."""
-    return all(claims.is_free(cluster, fault.id, (kind, node)) for kind in (PROCESS, DISK))
+    """Tell whether no other fault has the node's process; of a bad disk it may end again."""
+    return claims.is_free(cluster, fault.id, (PROCESS, node))
 
 
 async def _start(node: str, watch: _Watch, fault: Fault, cluster: Cluster) -> None:
-    before, held = cluster.environment.process(node), [(PROCESS, node), (DISK, node)]
-    if len(claims.claim_free(cluster, fault.id, held)) < len(held):
-        claims.release(cluster, fault.id, held)
+    before, held = cluster.environment.process(node), [(PROCESS, node)]
+    if not claims.claim_free(cluster, fault.id, held):
         return
     try:
         seen = await restart({node: before.pid}, cluster)

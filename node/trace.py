@@ -63,6 +63,8 @@ catchup  off, from_snapshot, from_log    a broker caught up for the first time, 
 reg      b_ep, inc_id, prev, err         a registration was answered; err null, why: it was not
 hb       b_ep, off, want_fence, want_shut_down, err, caught_up, fenced, shut_down   a heartbeat was
          answered; off inclusive; err null, why: it was not
+creg     inc_id, err, ms                 a registration of a controller was answered, so long
+         after it was sent; err null, why: it was not
 fence    b_ep, fenced, why               a broker learned that, why = controller | session
 isr      tp, replicas, leader, lep, pep, isr, elr, off   a broker learned of a partition; tp =
          [topic id, index], lep and pep its leader and partition epoch

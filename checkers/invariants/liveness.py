@@ -88,7 +88,8 @@ L10 = Meaning(
     title="broker lifecycle",
     promise=(
         "A living broker is registered, also when it comes back after a silence, and unfenced once "
-        "it has caught up; one that wants to stop is let go. Each happens within a known time."
+        "it has caught up; one that wants to stop is let go. Each happens within a known time. "
+        "A controller that asks to be registered is answered."
     ),
     why=(
         "A broker that stays fenced serves nobody though it runs. One that may not stop holds up a "

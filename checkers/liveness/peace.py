@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from checkers.invariants.turned_away import DUPLICATE_BROKER_REGISTRATION
 from checkers.replay.trace import ARRIVED, Event
+from harness.clock import NS_PER_MS, NS_PER_S
 from harness.contracts.checker import RunData
 from harness.history.ops import History
 from harness.verdict import Anomaly
@@ -23,7 +24,6 @@ EVENTS_PER_S_MAX = 400  # of one node in peace; some tens are usual
 HEARD_PER_S_MAX = 60
 IDLE_SETTING = "metadata.max.idle.interval.ms"  # how often an idle leader writes; 0 = never
 IDLE_S = 2.0  # without a commit in peace: four of those intervals
-NS_PER_S = 1_000_000_000
 # In peace, from a leader's high watermark to its followers': a round trip, not a fetch's timeout,
 # which is half a second (KIP-1166).
 TOLD_WITHIN_NS = 300_000_000
@@ -33,7 +33,7 @@ JUDGED_FROM: Final = 4  # commits, for most of them to be said of
 # From its registration, for which a broker may have had to wait until an old session had run out.
 UNFENCED_WITHIN_NS = 2_000_000_000
 # What a node says of itself by, as ``Node.take`` hears it.
-_TELLING = frozenset({"start", "role", "hwm", "voters", "apply", "reg", "hb", "stop"})
+_TELLING = frozenset({"start", "role", "hwm", "voters", "apply", "reg", "creg", "hb", "stop"})
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class Node:
     registered_ns: int = 0  # likewise: when it was last registered
     asks: bool = False  # a broker: whether it has ever told what it asked a controller
     is_registered: bool = False  # likewise: its process, by any answer
-    refused: Event | None = None  # likewise: its last registration, if that was not accepted
+    refused: Event | None = None  # its last registration, if that was not accepted
     started_ns: int = 0
     stopped: bool = False
     role_changes: list[Event] = field(default_factory=list)  # in the window that is looked at
@@ -81,6 +81,8 @@ class Node:
                 self.asks, self.is_registered, self.refused = True, True, None
             case "reg":
                 self.asks, self.refused = True, event
+            case "creg":
+                self.refused = None if event["err"] == 0 else event
             case "hb" if event["err"] == 0:  # null: nobody answered
                 self.fenced = event["fenced"]
                 self.asks = self.is_registered = True
@@ -132,6 +134,8 @@ def follow(run: RunData, end_ns: int, begin_ns: int = 0) -> dict[str, Node]:
 
 def unsettled(nodes: Mapping[str, Node], run: RunData, window: Window) -> Iterator[Anomaly]:
     """Tell what a cluster in peace must not do."""
+    recovery = window_of(run.history, "recovery")
+    healed_ns = window.begin_ns if recovery is None else recovery.begin_ns
     seconds = (window.end_ns - window.begin_ns) / NS_PER_S
     for name in names_of(run):
         node = nodes[name]
@@ -155,6 +159,8 @@ def unsettled(nodes: Mapping[str, Node], run: RunData, window: Window) -> Iterat
             yield Anomaly("L10", f"broker {name} is still fenced after {seconds:g} s of peace")
         if name in run.observers:
             yield from _left_out(name, node, window)
+        elif node.refused is not None and not node.stopped:
+            yield from _unknown(name, node.refused, healed_ns)
     yield from _stands_still(nodes, run, seconds)
     yield from _diverging(nodes, names_of(run), seconds, window.end_ns)
 
@@ -176,6 +182,22 @@ def _left_out(name: str, node: Node, window: Window) -> Iterator[Anomaly]:
         f" peace: {why}",
         events=() if refused is None else (dict(refused),),
         time_ns=None if refused is None else refused["rx_ns"],
+    )
+
+
+def _unknown(name: str, refused: Event, healed_ns: int) -> Iterator[Anomaly]:
+    """A controller that asked to be registered when all was well, in vain (KIP-919)."""
+    asked_ns = refused["rx_ns"] - refused["ms"] * NS_PER_MS
+    if asked_ns < healed_ns + UNFENCED_WITHIN_NS:
+        return
+    error = refused["err"]
+    why = "nobody answered" if error is None else f"it was refused with error {error}"
+    yield Anomaly(
+        "L10",
+        f"controller {name} asked to be registered {(asked_ns - healed_ns) / NS_PER_S:g} s after"
+        f" all was healed, and {why} in {refused['ms']} ms",
+        events=(dict(refused),),
+        time_ns=refused["rx_ns"],
     )
 
 

@@ -19,7 +19,6 @@ from checkers.liveness.cleaning import overfull
 from checkers.liveness.elections import futile_elections
 from checkers.liveness.fetches import unanswered_fetches
 from checkers.liveness.peace import (
-    NS_PER_S,
     Node,
     Window,
     follow,
@@ -33,6 +32,7 @@ from checkers.liveness.shutdowns import late_shutdowns
 from checkers.liveness.timers import stuck_elections
 from checkers.replay.trace import Event
 from checkers.timeline.heard import last_heard_ns
+from harness.clock import NS_PER_S
 from harness.contracts.checker import RunData
 from harness.history.ops import NEMESIS, History, Op
 from harness.registry import checkers

@@ -63,6 +63,7 @@ REQUIRED: dict[str, dict[str, _Kinds]] = {
     "rpc_ok": {"api": _STR} | _EPOCH,
     "ack": {"off": _INT},
     "reg": {"b_ep": _INT} | _EPOCH,
+    "creg": {"inc_id": _STR, "ms": _INT} | _EPOCH,
     "hb": {"b_ep": _INT} | _EPOCH,
     "isr": {"tp": _LIST, "leader": _INT, **_EPOCHS, **_MEMBERS},
     "image": {"off": _INT, "digest": _STR},

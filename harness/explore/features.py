@@ -45,6 +45,7 @@ _KIND: Final[Mapping[str, tuple[str, ...]]] = {
     "read": ("api",),
     "image": ("kind",),
     "reg": ("err",),
+    "creg": ("err",),
     "hb": ("err", "caught_up", "fenced", "shut_down"),
     "fence": ("fenced", "why"),
     "alter": ("err",),

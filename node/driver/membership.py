@@ -160,6 +160,7 @@ class ControllerRegistration:
         self._channel = channel
         self._task: asyncio.Task[bool] | None = None
         self._retry_s = _FIRST_RETRY_S
+        self._asked_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -209,13 +210,16 @@ class ControllerRegistration:
 
     async def _register(self) -> bool:
         """Send the registration, and tell whether it is known to be committed."""
+        self._asked_s = asyncio.get_running_loop().time()
         try:
             answer = await self._channel.request(
                 ApiKey.CONTROLLER_REGISTRATION, self._entity, _REQUEST_TIMEOUT_S
             )
         except WireError as error:
             log.info("controller %d is not registered yet: %s", self._id, error)
+            self._tell(None, str(error))
             return False
+        self._tell(int(answer.error_code))
         if answer.error_code:
             log.warning(
                 "the registration of controller %d was refused: %s %s",
@@ -224,6 +228,12 @@ class ControllerRegistration:
                 answer.error_message,
             )
         return not answer.error_code
+
+    def _tell(self, error: int | None, why: str | None = None) -> None:
+        """Trace how the registration was answered; None: it was not."""
+        waited_s = asyncio.get_running_loop().time() - self._asked_s
+        fields = {"inc_id": self._incarnation.hex, "err": error, "ms": round(waited_s * 1e3)}
+        self._node.pump.trace_fields("creg", fields if why is None else {**fields, "why": why})
 
     def _entity(self, schema: ApiSchema) -> Any:
         request = schema.request

@@ -217,6 +217,26 @@ def test_a_broker_that_is_not_registered(run: Run, error: int | None, told: str 
     )
 
 
+@pytest.mark.parametrize(
+    ("at_s", "waited_ms", "error", "told"),
+    [
+        (15.5, 3000, None, "nobody answered in 3000 ms"),
+        (12.6, 100, 41, "it was refused with error 41 in 100 ms"),
+        (15.5, 0, 0, None),
+        (15.5, 5000, None, None),  # it asked when all had just been healed
+    ],
+)
+def test_a_controller_that_is_not_registered(
+    run: Run, at_s: float, waited_ms: int, error: int | None, told: str | None
+) -> None:
+    """As one whose requests nobody hears; all is healed at 9 s."""
+    run.tell("n2", at_s, "creg", err=error, ms=waited_ms, inc_id="a1")
+    said = "controller n2 asked to be registered 3.5 s after all was healed, and"
+    assert run.found() == ({} if told is None else {"L10": f"{said} {told}"})
+    run.tell("n2", 15.9, "creg", err=0, ms=3, inc_id="a1")
+    assert run.found() == {}
+
+
 def test_a_broker_that_does_not_register_anew(run: Run) -> None:
     run.tell("n4", 13, "start")
     assert run.found() == {
