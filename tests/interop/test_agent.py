@@ -85,6 +85,20 @@ def test_a_hook_that_does_not_take_hold_leaves_its_invariants_undecided(
     assert not told["anomalies"]
 
 
+@pytest.mark.long
+def test_a_broker_that_starts_claims_no_record_to_be_on_its_disk(tmp_path: Path) -> None:
+    """It flushes none while it runs; what a torn tail takes from it then is no loss (S10, S25)."""
+    options = ("--observers", 1, "--nemesis", "kill", "--pace", "dense", "--time-limit", 25)
+    played(tmp_path, 1, *options)
+    starts = {"n1": list[dict[str, Any]](), "n2": list[dict[str, Any]]()}
+    for node, found in starts.items():
+        lines = (tmp_path / "latest" / "events" / f"{node}.jsonl").read_text().splitlines()
+        found += [event for event in map(json.loads, lines) if event["t"] == "start"]
+    assert max(start["leo"] for of in starts.values() for start in of) > 0
+    assert all(start["flushed"] == start["leo"] for start in starts["n1"])
+    assert all(start["flushed"] == start["log_start"] for start in starts["n2"])
+
+
 def test_without_the_agent_logs_and_answers_are_judged(kafka: KafkaDist, tmp_path: Path) -> None:
     assert kafka.archive.is_file()
     done, results = played(tmp_path, 1, "--set", "krucible.agent=false")
