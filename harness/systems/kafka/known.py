@@ -27,6 +27,7 @@ from harness.systems.kafka.releases import (
     LEADS_NOTHING_ANEW_SINCE,
     LEADS_WHEN_ELECTED_SINCE,
     LOSES_PASSWORDS_UNTIL,
+    NAMES_EPOCHS_SINCE,
     PAUSES_SINCE,
     VOTES_KEPT_SINCE,
     Line,
@@ -192,6 +193,13 @@ NAMED_TOO_EARLY: Final = tuple(
         ("S35", " said that its snapshot at ", frozenset[str]()),
         ("S36", ".checkpoint of ", frozenset[str]()),
     )
+)
+# Before 3.5 a leader that asks for an ISR does not say which processes it means (KAFKA-14617).
+READMITS: Final = Known(
+    "C5",
+    ", which had already registered again, with ",
+    "docs/kafka.md, a replica that restarted before 3.5",
+    red=True,
 )
 # Before 4.0 who has a vote on disk begins unattached, though a newer release left a leader there.
 FORGETS_LEADER: Final = Known(
@@ -448,6 +456,7 @@ BEFORE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (COUNTS_FETCHERS_SINCE, (LEADS_ON,)),
     (CLAIMS_CAUGHT_UP_SINCE, CLAIMS_EARLY),
     (FSYNCS_SNAPSHOTS_SINCE, NAMED_TOO_EARLY),
+    (NAMES_EPOCHS_SINCE, (READMITS,)),
     (KEEPS_ELIGIBLE_SINCE, (FORGETS_ELIGIBLE,)),
     (KEEPS_EPOCHS_SINCE, RENUMBERS),
     (KEEPS_CLOSED_SINCE, (PLACES_BY_HAND,)),

@@ -23,7 +23,10 @@ KNOWN: Final = (
 )
 # All that are known run as processes, and as raft clients alone in the simulator.
 OLDEST: Final = (3, 3)
-WHOLE_SINCE: Final = (3, 7)  # whole controllers in the simulator
+WHOLE_SINCE: Final = (3, 4)  # whole controllers in the simulator
+IMAGES_SINCE: Final = (3, 7)  # told of by the agent of live nodes
+REGISTERS_SINCE: Final = (3, 7)  # controllers, and directories of brokers (KIP-919, KIP-858)
+NAMES_EPOCHS_SINCE: Final = (3, 5)  # of members, in AlterPartition (KIP-903)
 FSYNCS_SNAPSHOTS_SINCE: Final = (3, 5)  # before they get their names (3.5.2: KAFKA-15312)
 CLAIMS_CAUGHT_UP_SINCE: Final = (3, 6)  # with a record of its own epoch (KAFKA-15345)
 DESCRIBES_CONFIGS_SINCE: Final = (3, 7)  # also controllers, beside all that KIP-919 brought

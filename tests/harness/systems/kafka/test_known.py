@@ -124,6 +124,16 @@ def test_a_snapshot_that_may_be_lost_is_known_before_3_5_2(version: str, known: 
     assert not any(each.covers(a) for each in found for a in others)
 
 
+@pytest.mark.parametrize(("version", "known"), [("3.4.1", True), ("3.5.2", False)])
+def test_a_replica_that_comes_back_into_an_isr_is_known_before_3_5(
+    version: str, known: bool
+) -> None:
+    why = "which had already registered again, with 18"
+    told = Anomaly("C5", f"the change of partition p0 by op 35 took broker 2 by epoch 4, {why}")
+    found = [each for each in known_of([Release(version)]) if each.covers(told)]
+    assert [each.red for each in found] == [True] * known, "it stays an anomaly"
+
+
 @pytest.mark.parametrize(("version", "known"), [("3.7.2", True), ("3.9.2", False)])
 def test_another_epoch_for_the_same_incarnation_is_known_before_3_9(
     version: str, known: bool
