@@ -88,6 +88,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
     private SimOffsets offsets;
     private long comparedNs;
     private int claimed = -1; // the epoch in which it is active
+    private LeaderAndEpoch told; // last
     private long[] decided; // see ``decided()``
     private long[] noted; // kraft.version when it was asked to change levels, and at what time
 
@@ -229,6 +230,21 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
             node.tellRenounce(claimed, (int) kept);
         }
         claimed = now;
+    }
+
+    /** Look whom the client follows, as SimListener does. */
+    @Override
+    public void afterPoll() {
+        LeaderAndEpoch leader = client.leaderAndEpoch();
+        boolean isAnother = leader.leaderId().isPresent() && !leader.isLeader(node.id);
+        if (isAnother && !leader.equals(told)) {
+            tell(leader);
+        }
+    }
+
+    private void tell(LeaderAndEpoch leader) {
+        told = leader;
+        node.tellLeader(leader);
     }
 
     // ------------------------------------------------------------------ requests
@@ -482,7 +498,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
 
         @Override
         public void handleLeaderChange(LeaderAndEpoch leader) {
-            node.tellLeader(leader);
+            tell(leader);
         }
 
         @Override
