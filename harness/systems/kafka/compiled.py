@@ -4,8 +4,8 @@
 release are compiled against its jars: those of ``java/told``, which is what nodes tell, with those
 of ``java/release`` for simulated nodes, or those of ``java/agent`` for live ones. Those of
 ``java/controller`` come with them for releases whose whole controllers are simulated, and those of
-``java/images`` with both, for these releases. A JDK's javac does it, else the compiler of Eclipse,
-which Maven brings and a plain Java runs.
+``java/images`` with these, and with those of agents that tell of images. A JDK's javac does it,
+else the compiler of Eclipse, which Maven brings and a plain Java runs.
 """
 
 from __future__ import annotations

@@ -76,6 +76,7 @@ from harness.systems.kafka.simulated.sites import (
     APART,
     DRAWN,
     INSTALLED,
+    OF_ADMINS,
     OF_CONTROLLERS,
     OF_DYNAMIC_QUORUMS,
     OF_MIXED_QUORUMS,
@@ -242,7 +243,7 @@ def _simulated(settings: Mapping[str, str]) -> SystemTraits:
     oldest = min(release.line for release in releases)
     offered = fit.workloads if oldest >= WHOLE_SINCE else fit.workloads & OF_RAFT_ALONE
     if oldest < REGISTERS_SINCE:
-        offered -= OF_NEWER
+        offered -= OF_NEWER if len(releases) == 1 else OF_NEWER | OF_ADMINS  # who raise levels
     return replace(
         fit,
         workloads=offered - OF_DYNAMIC_QUORUMS,
