@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -46,6 +47,7 @@ EARLY = "docs/kafka.md, a leader before 3.6 is told early"
 NEWEST = KNOWN[-1]
 OTHERS = [version for version in KNOWN if version not in (DEFAULT, NEWEST)]
 WHOLE = [version for version in OTHERS if line_of(version) >= WHOLE_SINCE]
+PEACE = ("--nemesis", "none")
 BRIEF = [(version, "producer-ids") for version in (NEWEST, "3.4.1")]
 
 
@@ -134,13 +136,11 @@ def test_controllers_before_3_7_serve_what_they_can(
 ) -> None:
     """They have no directories, and no controller says which levels it knows."""
     fetched(version)
-    options = ("--workload", workload, "--observers", "1", "--time-limit", "8")
+    options = ("--workload", workload, "--observers", "1", "--time-limit", "8", *PEACE)
     for told in twice(tmp_path, "--kafka-version", version, *options):
         assert told["system"] == "valid", told["anomalies"]
-        checked = {
-            name: n for each in told["results"] for name, n in each.get("checked", {}).items()
-        }
-        assert all(checked[name] > 0 for name in ("C8", "C16", "C17")), checked
+        checked = sum((Counter(each.get("checked", {})) for each in told["results"]), Counter())
+        assert checked.keys() >= {"C8", "C16", "C17"}, checked
 
 
 @pytest.mark.long
