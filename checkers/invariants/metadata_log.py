@@ -31,6 +31,7 @@ from node.metadata.transactions import Transactions
 
 SAME_INCARNATION = ", and is the same incarnation"  # in an anomaly's message
 BEHIND = ", which is of an offset before its batch"
+BEHIND_AGAIN = f"{SAME_INCARNATION}, by an offset before its batch"
 GIVEN_UP = ", as a reassignment is given up with nobody in sync who was a replica before it"
 GROWN = ", where the topic's other partitions are to have "  # likewise
 BOTH_WAYS = "in one reassignment both added and removed"
@@ -89,6 +90,7 @@ class MetadataWalk:
         self._before: dict[Partition, PartitionState | None] = {}  # of those that a batch changes
         self._fenced: set[int] = set()  # brokers that a batch may have fenced
         self._fresh: set[int] = set()  # brokers of which a batch registers a new incarnation
+        self._again: set[int] = set()  # or the one that it has
         self._begin, self._end = 0, 0
 
     def begin(self, snapshot: LogSnapshot) -> None:
@@ -146,7 +148,7 @@ class MetadataWalk:
         return found
 
     def _batch(self, batch: LogBatch) -> Iterator[Anomaly]:
-        self._before, self._fenced, self._fresh = {}, set(), set()
+        self._before, self._fenced, self._fresh, self._again = {}, set(), set(), set()
         yield from self._let_go.before(batch.last, self._image, self._shutting_down)
         for place, each in enumerate(() if batch.control else batch.records):
             offset = each.get("offset", batch.base + place)
@@ -255,17 +257,18 @@ class MetadataWalk:
         right = epoch == old.epoch if old and again else batch.base <= epoch <= at
         if not right or (old is not None and epoch < old.epoch):
             before = f", before it had {old.epoch}" if old else ""
-            newer = old is not None and again and old.epoch < epoch and batch.base <= epoch <= at
-            behind = not again and epoch < batch.base and (old is None or old.epoch < epoch)
+            is_newer = epoch <= at and (old is None or old.epoch < epoch)
+            how = SAME_INCARNATION if is_newer and again else ""
+            if is_newer and epoch < batch.base:
+                how = BEHIND_AGAIN if again else BEHIND
             yield Anomaly(
                 "C1",
                 f"broker {record.broker_id} is registered at offset {at} with epoch {epoch}"
-                f"{before}{SAME_INCARNATION if newer else ''}{BEHIND if behind else ''}",
+                f"{before}{how}",
             )
         incarnation = record.incarnation_id.hex if record.incarnation_id else ""
         self._registered[epoch] = record.broker_id, incarnation
-        if not again:
-            self._fresh.add(record.broker_id)
+        (self._again if again else self._fresh).add(record.broker_id)
 
     # ------------------------------------------------------------------ after a batch
 
@@ -327,14 +330,20 @@ class MetadataWalk:
             self.checked["C2"] += 1
             leads = self._image.led_count(broker)
             if leads:
-                how = "fenced as it registers anew" if broker in self._fresh else "fenced"
                 yield Anomaly(
                     "C2",
-                    f"broker {broker}, {how}, leads {leads} partitions at offset {batch.last}",
+                    f"broker {broker}, fenced{self._when(broker)}, leads {leads} partitions at"
+                    f" offset {batch.last}",
                 )
         for broker in sorted(self._fresh):
             self.checked["C2"] += 1
             yield from self._in_sync_at_once(broker, batch)
+
+    def _when(self, broker: int) -> str:
+        """Say in words whether a batch registers a broker."""
+        if broker in self._fresh:
+            return " as it registers anew"
+        return " as it registers again" if broker in self._again else ""
 
     def _in_sync_at_once(self, broker: int, batch: LogBatch) -> Iterator[Anomaly]:
         """A new incarnation may have lost its log: others in sync are preferred to it (KIP-903)."""

@@ -226,9 +226,13 @@ def _known(directories: tuple[UUID | None, ...]) -> tuple[UUID | None, ...]:
 
 
 def _moved(old: PartitionState, replicas: tuple[int, ...]) -> tuple[UUID | None, ...]:
-    """Directories after the replicas have changed: a new replica's is not known yet."""
-    before = old.directories or (None,) * len(old.replicas)
-    at = dict(zip(old.replicas, before, strict=True))
+    """Directories after the replicas have changed: a new replica's is not known yet.
+
+    Where none was ever told, no level of the cluster's has them.
+    """
+    if not old.directories:
+        return ()
+    at = dict(zip(old.replicas, old.directories, strict=True))
     return _known(tuple([at.get(replica, UNASSIGNED_DIR) for replica in replicas]))
 
 

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -46,6 +47,8 @@ EARLY = "docs/kafka.md, a leader before 3.6 is told early"
 NEWEST = KNOWN[-1]
 OTHERS = [version for version in KNOWN if version not in (DEFAULT, NEWEST)]
 WHOLE = [version for version in OTHERS if line_of(version) >= WHOLE_SINCE]
+PEACE = ("--nemesis", "none")
+BRIEF = [(version, "producer-ids") for version in (NEWEST, "3.4.1")]
 
 
 def fetched(*versions: str) -> None:
@@ -91,12 +94,12 @@ def twice(tmp_path: Path, *options: object) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("version", "workload"),
     [
-        (NEWEST, "producer-ids"),
+        *BRIEF,
         *(
             pytest.param(version, workload, marks=pytest.mark.long)
             for version in (NEWEST, *OTHERS)
             for workload in ("register", "producer-ids")
-            if (version, workload) != (NEWEST, "producer-ids")
+            if (version, workload) not in BRIEF
             if workload == "register" or version in (NEWEST, *WHOLE)
         ),
     ],
@@ -123,6 +126,21 @@ def test_the_raft_client_of_3_3_survives_kills_and_cuts(tmp_path: Path) -> None:
         assert {"S20", "S21", "L4"} <= {name for name, n in checked.items() if n}
         assert not checked.get("C8"), "above the raft client alone there are no images"
         assert told["known"][EARLY]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", ["3.4.1", "3.5.2", "3.6.2"])
+@pytest.mark.parametrize("workload", ["brokers", "reassign", "admin"])
+def test_controllers_before_3_7_serve_what_they_can(
+    version: str, workload: str, tmp_path: Path
+) -> None:
+    """They have no directories, and no controller says which levels it knows."""
+    fetched(version)
+    options = ("--workload", workload, "--observers", "1", "--time-limit", "8", *PEACE)
+    for told in twice(tmp_path, "--kafka-version", version, *options):
+        assert told["system"] == "valid", told["anomalies"]
+        checked = sum((Counter(each.get("checked", {})) for each in told["results"]), Counter())
+        assert checked.keys() >= {"C8", "C16", "C17"}, checked
 
 
 @pytest.mark.long

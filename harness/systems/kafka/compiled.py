@@ -4,8 +4,8 @@
 release are compiled against its jars: those of ``java/told``, which is what nodes tell, with those
 of ``java/release`` for simulated nodes, or those of ``java/agent`` for live ones. Those of
 ``java/controller`` come with them for releases whose whole controllers are simulated, and those of
-``java/images`` with both, for these releases. A JDK's javac does it, else the compiler of Eclipse,
-which Maven brings and a plain Java runs.
+``java/images`` with these, and with those of agents that tell of images. A JDK's javac does it,
+else the compiler of Eclipse, which Maven brings and a plain Java runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from harness.agent.java import java_version
 from harness.systems.kafka.distribution import KafkaDist, KafkaMissingError, fetch_jars
 from harness.systems.kafka.layers import sources_of
-from harness.systems.kafka.releases import WHOLE_SINCE
+from harness.systems.kafka.releases import IMAGES_SINCE, WHOLE_SINCE
 
 SOURCES = Path(__file__).parent / "java"
 SEAM, TOLD, RELEASE = SOURCES / "seam", SOURCES / "told", SOURCES / "release"
@@ -61,7 +61,7 @@ def agent_classes(dist: KafkaDist, *others: Path) -> Path:
 
     Raises KafkaMissingError.
     """
-    roots = (IMAGES,) if dist.release.line >= WHOLE_SINCE else ()
+    roots = (IMAGES,) if dist.release.line >= IMAGES_SINCE else ()
     sources = sources_of(dist.release.version, TOLD, AGENT, *roots)
     jars = sorted(dist.jars.glob("*.jar"))
     return compiled(dist, dist.home.with_name(f"{dist.home.name}-agent"), sources, (*others, *jars))

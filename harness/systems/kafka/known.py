@@ -7,12 +7,14 @@ from typing import Final
 
 from harness.systems.kafka.known_crashes import CRASHES, OF_LOSS, Signs
 from harness.systems.kafka.releases import (
+    AMENDS_SINCE,
     CHECKS_PRINCIPALS_SINCE,
     CLAIMS_CAUGHT_UP_SINCE,
     CLEARS_ELIGIBLE_UNTIL,
     CORDONS_SINCE,
     COUNTS_FETCHERS_SINCE,
     COUNTS_REMOVED_UNTIL,
+    DRAWS_BACKOFFS_SINCE,
     ELECTS_EMPTY_UNTIL,
     FORGETS_TOPICS_SINCE,
     FSYNCS_SNAPSHOTS_SINCE,
@@ -27,6 +29,7 @@ from harness.systems.kafka.releases import (
     LEADS_NOTHING_ANEW_SINCE,
     LEADS_WHEN_ELECTED_SINCE,
     LOSES_PASSWORDS_UNTIL,
+    NAMES_EPOCHS_SINCE,
     PAUSES_SINCE,
     VOTES_KEPT_SINCE,
     Line,
@@ -102,11 +105,10 @@ KNOWN: Final = (
 FORGETS: Final = Known(
     "S3", ", now that it follows n", "docs/kafka.md, a follower before 4.0 forgets its vote"
 )
-# Before 4.0 who registers anew, and has no session, leads on.
-REGISTERS_LEADING: Final = Known(
-    "C2",
-    ", fenced as it registers anew, leads ",
-    "docs/kafka.md, a broker before 4.0 that registers anew",
+# Before 4.0 who registers anew, and has no session, leads on, and is in sync as before.
+REGISTERS_LEADING: Final = tuple(
+    Known("C2", told, "docs/kafka.md, a broker before 4.0 that registers anew")
+    for told in (", fenced as it registers anew, leads ", ", and in sync in partition ")
 )
 # A snapshot of 3.x has a record more, of the migration from ZooKeeper.
 OF_ZOOKEEPER: Final = tuple(
@@ -186,12 +188,24 @@ OF_NOBODY: Final = Known(
 )
 # Before 3.5.2 a snapshot gets its name before its content is on the disk (KAFKA-15312).
 NAMED_TOO_EARLY: Final = tuple(
-    Known(invariant, told, "docs/kafka.md, a snapshot before 3.5.2 is named too early", faults)
-    for invariant, told, faults in (
-        ("S23", "'s disk is not whole: ", frozenset({"power"})),
-        ("S35", " said that its snapshot at ", frozenset[str]()),
-        ("S36", ".checkpoint of ", frozenset[str]()),
+    Known(
+        invariant, told, "docs/kafka.md, a snapshot before 3.5.2 is named too early", faults, is_red
     )
+    for invariant, told, faults, is_red in (
+        ("S23", "'s disk is not whole: ", frozenset({"power"}), False),
+        ("S35", " said that its snapshot at ", frozenset[str](), False),
+        ("S36", ".checkpoint of ", frozenset[str](), False),
+        # of a state machine that has begun with such a one
+        ("S22", " has sha ", frozenset({"power"}), True),
+        ("S22", " has size ", frozenset({"power"}), True),
+    )
+)
+# Before 3.5 a leader that asks for an ISR does not say which processes it means (KAFKA-14617).
+READMITS: Final = Known(
+    "C5",
+    ", which had already registered again, with ",
+    "docs/kafka.md, a replica that restarted before 3.5",
+    red=True,
 )
 # Before 4.0 who has a vote on disk begins unattached, though a newer release left a leader there.
 FORGETS_LEADER: Final = Known(
@@ -208,6 +222,17 @@ RENUMBERS: Final = _told(
     ("C1", ", and is the same incarnation"),
     ("C1", " in the incarnation that had got "),
     ("C6", ", which left it unfenced"),
+)
+
+# Before 3.7 it is fenced by that, and leads on.
+FENCES_AGAIN: Final = Known(
+    "C2",
+    ", fenced as it registers again, leads ",
+    "docs/kafka.md, another epoch for the same incarnation",
+)
+# Before 3.9.2 nothing of a backoff is random that is as long as can be (KAFKA-18345).
+EQUAL_BACKOFFS: Final = Known(
+    "L9", " elections in a row and waited exactly ", "docs/kafka.md, equal backoffs"
 )
 
 # A topic's settings stay with whoever reads its creation and its deletion at once. A release that
@@ -445,15 +470,18 @@ BEFORE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (PAUSES_SINCE, (SPINS,)),
     (FORGETS_TOPICS_SINCE, (GHOST,)),
     (LEADS_WHEN_ELECTED_SINCE, (CLAIMS_RESIGNED, OBSERVER_SPINS)),
+    (DRAWS_BACKOFFS_SINCE, (EQUAL_BACKOFFS,)),
     (COUNTS_FETCHERS_SINCE, (LEADS_ON,)),
+    (AMENDS_SINCE, (FENCES_AGAIN,)),
     (CLAIMS_CAUGHT_UP_SINCE, CLAIMS_EARLY),
     (FSYNCS_SNAPSHOTS_SINCE, NAMED_TOO_EARLY),
+    (NAMES_EPOCHS_SINCE, (READMITS,)),
     (KEEPS_ELIGIBLE_SINCE, (FORGETS_ELIGIBLE,)),
     (KEEPS_EPOCHS_SINCE, RENUMBERS),
     (KEEPS_CLOSED_SINCE, (PLACES_BY_HAND,)),
     (CHECKS_PRINCIPALS_SINCE, (OF_NOBODY,)),
     (VOTES_KEPT_SINCE, (FORGETS, FORGETS_LEADER)),
-    (LEADS_NOTHING_ANEW_SINCE, (REGISTERS_LEADING,)),
+    (LEADS_NOTHING_ANEW_SINCE, REGISTERS_LEADING),
 )
 SINCE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (PAUSES_SINCE, (OBSERVER_SPINS,)),

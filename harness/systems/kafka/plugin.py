@@ -50,8 +50,10 @@ from harness.systems.kafka.releases import (
     DESCRIBES_SINCE,
     DYNAMIC_SINCE,
     HAS_METRICS_SINCE,
+    IMAGES_SINCE,
     JOIN,
     RAISES_KRAFT_VERSION_SINCE,
+    REGISTERS_SINCE,
     UPGRADE,
     VERSION,
     WHOLE_SINCE,
@@ -74,9 +76,11 @@ from harness.systems.kafka.simulated.sites import (
     APART,
     DRAWN,
     INSTALLED,
+    OF_ADMINS,
     OF_CONTROLLERS,
     OF_DYNAMIC_QUORUMS,
     OF_MIXED_QUORUMS,
+    OF_NEWER,
     OF_RAFT_ALONE,
     OF_VIEWS,
     kafka_site,
@@ -155,6 +159,10 @@ def why_not(ability: type, spec: RunSpec) -> str | None:
         return reason
     if ability is Finalizes and spec.env == SIM and spec.workload in OF_RAFT_ALONE:
         return "above the raft client alone nothing is finalised"
+    if ability is Finalizes and spec.env == SIM:
+        for release in all_releases(spec.settings):
+            if release.line < REGISTERS_SINCE:
+                return f"simulated controllers of {release} cannot say which levels they know"
     if ability is Finalizes and len(all_releases(spec.settings)) > 1:
         latest = max(latest_level(release.line) for release in all_releases(spec.settings))
         told = f"no release of the run knows more than {level_name(metadata_version(spec))}"
@@ -208,7 +216,7 @@ def _processes(settings: Mapping[str, str]) -> SystemTraits:
     if oldest < DESCRIBES_CONFIGS_SINCE:
         fit = replace(fit, workloads=OF_OLDEST)
     if agent.is_on(settings):
-        leaves = fit.leaves | ({"images"} if oldest >= WHOLE_SINCE else set())
+        leaves = fit.leaves | ({"images"} if oldest >= IMAGES_SINCE else set())
         return replace(fit, leaves=leaves, known=known_of(all_releases(settings)))
     return replace(fit, leaves=fit.leaves - {"events"}, checkers=("logs",))
 
@@ -232,8 +240,10 @@ def _simulated(settings: Mapping[str, str]) -> SystemTraits:
     assert fit.workloads is not None  # noqa: S101 - see above
     if all(release.line >= DYNAMIC_SINCE for release in releases):
         return fit
-    is_whole = all(release.line >= WHOLE_SINCE for release in releases)
-    offered = fit.workloads if is_whole else fit.workloads & OF_RAFT_ALONE
+    oldest = min(release.line for release in releases)
+    offered = fit.workloads if oldest >= WHOLE_SINCE else fit.workloads & OF_RAFT_ALONE
+    if oldest < REGISTERS_SINCE:
+        offered -= OF_NEWER if len(releases) == 1 else OF_NEWER | OF_ADMINS  # who raise levels
     return replace(
         fit,
         workloads=offered - OF_DYNAMIC_QUORUMS,
@@ -272,6 +282,7 @@ class Kafka(KraftNodes):
         oldest = min(release.line for release in all_releases(spec.settings))
         self._negotiates = oldest < DESCRIBES_SINCE
         self._marks_metrics = oldest >= HAS_METRICS_SINCE
+        self._registers = oldest >= REGISTERS_SINCE
         self._installed: dict[str, str] = {}  # releases that nodes went over to
         if not isinstance(environment, Sim):
             self.connect_timeout_s = OF_JVMS_S
@@ -374,7 +385,7 @@ class Kafka(KraftNodes):
             await super().setup()
             if self._spec.workload in OF_VIEWS:
                 await self._await_views()
-            if workloads.traits(self._spec.workload).sets_levels:
+            if self._registers and workloads.traits(self._spec.workload).sets_levels:
                 rng = seeds.rng(self._spec.seed, "registered")
                 await self._register_controllers(rng, self.start_timeout_s)
             return

@@ -23,15 +23,20 @@ KNOWN: Final = (
 )
 # All that are known run as processes, and as raft clients alone in the simulator.
 OLDEST: Final = (3, 3)
-WHOLE_SINCE: Final = (3, 7)  # whole controllers in the simulator
+WHOLE_SINCE: Final = (3, 4)  # whole controllers in the simulator
+IMAGES_SINCE: Final = (3, 7)  # told of by the agent of live nodes
+REGISTERS_SINCE: Final = (3, 7)  # controllers, and directories of brokers (KIP-919, KIP-858)
+NAMES_EPOCHS_SINCE: Final = (3, 5)  # of members, in AlterPartition (KIP-903)
 FSYNCS_SNAPSHOTS_SINCE: Final = (3, 5)  # before they get their names (3.5.2: KAFKA-15312)
 CLAIMS_CAUGHT_UP_SINCE: Final = (3, 6)  # with a record of its own epoch (KAFKA-15345)
 DESCRIBES_CONFIGS_SINCE: Final = (3, 7)  # also controllers, beside all that KIP-919 brought
 HAS_METRICS_SINCE: Final = (3, 7)  # of clients, as resources (KIP-714)
+AMENDS_SINCE: Final = (3, 7)  # registrations of the same incarnation, which stay as they are else
 COUNTS_FETCHERS_SINCE: Final = (3, 7)  # a leader, to resign without them (KAFKA-15489)
 ADVERTISES_SINCE: Final = (3, 9)  # the addresses of controllers, beside the static voters
 DYNAMIC_SINCE: Final = (3, 9)  # voters in the log (KIP-853)
 DESCRIBES_SINCE: Final = (3, 9)  # voters by directory, in version 2 of DescribeQuorum
+DRAWS_BACKOFFS_SINCE: Final = (3, 9)  # of candidates, also at the maximum (3.9.2: KAFKA-18345)
 LEADS_WHEN_ELECTED_SINCE: Final = (3, 9)  # as state machines are told
 CHECKS_PRINCIPALS_SINCE: Final = (3, 9)  # of new ACLs
 KEEPS_EPOCHS_SINCE: Final = (3, 9)  # of brokers, when the same incarnation registers again

@@ -10,7 +10,7 @@ import pytest
 
 from checkers.committed.reference import Reference
 from checkers.invariants.decisions import SESSION_MS, SESSION_SETTING
-from checkers.invariants.metadata_log import BEHIND, MetadataLog
+from checkers.invariants.metadata_log import BEHIND, BEHIND_AGAIN, MetadataLog
 from checkers.monitor.catalogue import invariants_for
 from checkers.monitor.monitor import Monitor
 from harness.contracts.evidence import LogSnapshot
@@ -293,11 +293,21 @@ LOGS: list[tuple[str, list[list[MetadataRecord]], str]] = [
         [[register(2, 6, ONE)]],
         "registered at offset 6 with epoch 6, before it had 1, and is the same incarnation",
     ),
+    (
+        "C1",
+        [[register(2, 5, ONE)]],
+        f"registered at offset 6 with epoch 5, before it had 1{BEHIND_AGAIN}",
+    ),
     ("C2", [[change_broker(1, 0, fenced=1)]], "broker 1, fenced, leads 1 partitions at offset 6"),
     (
         "C2",
         [change(isr=(1,)), [register(1, 7, TWO, fenced=True)]],
         "broker 1, fenced as it registers anew, leads 1 partitions at offset 7",
+    ),
+    (
+        "C2",
+        [[register(1, 0, ONE, fenced=True)]],
+        "broker 1, fenced as it registers again, leads 1 partitions at offset 6",
     ),
     (
         "C2",

@@ -280,8 +280,13 @@ def test_new_replicas_have_no_directory_yet_and_those_that_stay_keep_theirs() ->
     image = folded([topic("a", A), partition(A, 0, 1, 2)])
     apply_record(image, PartitionChangeRecord(partition_id=0, topic_id=A, replicas=(2, 1)), 2)
     assert not image.topics["a"].partitions[0].directories
-    apply_record(image, PartitionChangeRecord(partition_id=0, topic_id=A, replicas=(2, 3)), 3)
-    assert image.topics["a"].partitions[0].directories == (None, UNASSIGNED_DIR)
+
+
+def test_where_no_record_tells_of_directories_a_new_replica_has_none() -> None:
+    """As Kafka's PartitionRegistration.merge: before 3.7-IV2 no record can tell of one."""
+    image = folded([topic("a", A), partition(A, 0, 1, 2)])
+    apply_record(image, PartitionChangeRecord(partition_id=0, topic_id=A, replicas=(2, 3)), 2)
+    assert not image.topics["a"].partitions[0].directories
 
 
 def test_clearing_eligible_leaders_of_one_topic_or_of_all() -> None:

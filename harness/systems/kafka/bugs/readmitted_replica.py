@@ -8,7 +8,7 @@ BUG = ReleasedBug(
     affected="3.4.1",
     fixed="3.5.2",
     breaks=("C5",),
-    cannot="whole controllers before 3.7 do not run in the simulator; processes show it: "
-    "`krucible run --system kafka --kafka-version 3.4.1 --workload isr --observers 1 --seed 8 "
-    "--nemesis none --time-limit 40` is invalid by C5, and with 3.5.2 valid",
+    setting={"workload": "isr", "voters": 3, "observers": 1},
+    narrowed="the workload `isr`, whose clients play brokers that start again, and leaders that "
+    "know them still: the swarm draws it for a sixteenth of its seeds",
 )

@@ -11,7 +11,7 @@ from checkers.invariants.disks import EMPTY
 from checkers.invariants.eligible import KEPT, SWITCHED_OFF
 from checkers.invariants.images import BY_ELIGIBLE, BY_ORPHANS, BY_PASSWORDS
 from checkers.invariants.leading import ALONE, NONE_OF_ITS_OWN
-from checkers.invariants.metadata_log import BEHIND, BOTH_WAYS, SAME_INCARNATION
+from checkers.invariants.metadata_log import BEHIND, BEHIND_AGAIN, BOTH_WAYS, SAME_INCARNATION
 from checkers.invariants.security_answers import OF_NOBODY, TWICE
 from checkers.liveness.plugin import UNHEARD
 from harness.systems.kafka.known import known_of
@@ -19,6 +19,7 @@ from harness.systems.kafka.releases import Release
 from harness.verdict import Anomaly
 
 REFUSED = "it was refused"
+AGAIN = " as it registers again"
 PASSWORD = "credential SCRAM_SHA_256 u"
 
 BY_ELR = ", the same but for eligible leaders, which were switched off,"
@@ -122,6 +123,55 @@ def test_a_snapshot_that_may_be_lost_is_known_before_3_5_2(version: str, known: 
     found = known_of([Release(version)])
     assert all(any(each.covers(a) for each in found) is known for a in told)
     assert not any(each.covers(a) for each in found for a in others)
+
+
+@pytest.mark.parametrize(("version", "known"), [("3.4.1", True), ("3.5.2", False)])
+def test_a_replica_that_comes_back_into_an_isr_is_known_before_3_5(
+    version: str, known: bool
+) -> None:
+    why = "which had already registered again, with 18"
+    told = Anomaly("C5", f"the change of partition p0 by op 35 took broker 2 by epoch 4, {why}")
+    found = [each for each in known_of([Release(version)]) if each.covers(told)]
+    assert [each.red for each in found] == [True] * known, "it stays an anomaly"
+
+
+@pytest.mark.parametrize(
+    ("invariant", "message", "version", "known"),
+    [
+        ("C2", f"broker 1, fenced{AGAIN}, leads 1 partitions at offset 6", "3.6.2", True),
+        ("C2", f"broker 1, fenced{AGAIN}, leads 1 partitions at offset 6", "3.7.2", False),
+        ("C2", "broker 1, fenced, leads 1 partitions at offset 6", "3.6.2", False),
+        (
+            "C2",
+            "broker 2 is registered anew at offset 6, and in sync in partition t-0",
+            "3.5.2",
+            True,
+        ),
+        (
+            "C2",
+            "broker 2 is registered anew at offset 6, and in sync in partition t-0",
+            "4.0.2",
+            False,
+        ),
+        ("C1", f"broker 2 is registered at offset 6 with epoch 5{BEHIND_AGAIN}", "3.5.2", True),
+        ("C1", f"broker 2 is registered at offset 6 with epoch 5{BEHIND_AGAIN}", "3.9.2", False),
+        ("L9", "n2 lost 5 elections in a row and waited exactly 300 ms after each", "3.8.1", True),
+        ("L9", "n2 lost 5 elections in a row and waited exactly 300 ms after each", "3.9.1", False),
+    ],
+)
+def test_what_brokers_and_candidates_of_old_releases_do_is_known(
+    invariant: str, message: str, version: str, known: bool
+) -> None:
+    anomaly = Anomaly(invariant, message)
+    assert any(each.excuses(anomaly) for each in known_of([Release(version)])) is known
+
+
+@pytest.mark.parametrize("version", ["3.4.1", "3.5.2"])
+def test_a_state_after_a_snapshot_that_was_lost_is_known_and_stays_red(version: str) -> None:
+    told = Anomaly("S22", "snapshot 84-20 has sha 79 at n4 (n4 seq 197) and 53 at n7 (n7 seq 112)")
+    found = [each for each in known_of([Release(version)]) if each.covers(told)]
+    assert [each.red for each in found] == [True] * (version == "3.4.1")
+    assert not any(each.applies(("kill",)) for each in found), "only a loss of power"
 
 
 @pytest.mark.parametrize(("version", "known"), [("3.7.2", True), ("3.9.2", False)])

@@ -11,6 +11,7 @@ from harness.systems.kafka.layers import sources_of, takes_in
 from harness.systems.kafka.releases import (
     DEFAULT,
     DYNAMIC_SINCE,
+    IMAGES_SINCE,
     KNOWN,
     WHOLE_SINCE,
     line_of,
@@ -108,4 +109,9 @@ def test_a_release_of_whole_controllers_has_a_file_for_each_of_their_classes(ver
     found = sources_of(version, TOLD, RELEASE, CONTROLLER, IMAGES).keys()
     assert found >= sources_of(DEFAULT, CONTROLLER, IMAGES).keys()
     assert not sources_of(version, CONTROLLER).keys() & sources_of(version, RELEASE).keys()
-    assert sources_of(version, TOLD, AGENT, IMAGES).keys() >= OF_METADATA
+
+
+@pytest.mark.parametrize("version", [each for each in KNOWN if line_of(each) >= IMAGES_SINCE])
+def test_an_agent_that_tells_of_images_has_a_file_for_each_of_their_classes(version: str) -> None:
+    found = sources_of(version, TOLD, AGENT, IMAGES).keys()
+    assert found >= sources_of(DEFAULT, IMAGES).keys() | OF_METADATA

@@ -6,6 +6,7 @@ import java.util.Map;
 import java.util.OptionalLong;
 import java.util.TreeMap;
 import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
 import java.util.function.Function;
 import java.util.function.UnaryOperator;
@@ -38,7 +39,7 @@ public final class KafkaEventQueue implements EventQueue, SimQueues.Queue {
 
     private final Time time;
     private final Logger log;
-    private final Event cleanup;
+    private Event cleanup;
     private final ArrayDeque<Entry> ready = new ArrayDeque<>();
     private final TreeMap<Long, Entry> timed = new TreeMap<>();
     private final Map<String, Entry> tagged = new HashMap<>();
@@ -148,6 +149,14 @@ public final class KafkaEventQueue implements EventQueue, SimQueues.Queue {
     @Override
     public void beginShutdown(String source) {
         isClosing = true;
+    }
+
+    /** Before 3.5; nobody is given time to end. */
+    public void beginShutdown(String source, Event cleanupEvent, long timeSpan, TimeUnit timeUnit) {
+        if (!isClosing) {
+            cleanup = cleanupEvent;
+        }
+        beginShutdown(source);
     }
 
     @Override

@@ -23,14 +23,10 @@ import org.apache.kafka.common.message.AlterPartitionReassignmentsRequestData;
 import org.apache.kafka.common.message.AlterPartitionReassignmentsResponseData;
 import org.apache.kafka.common.message.AlterPartitionRequestData;
 import org.apache.kafka.common.message.AlterPartitionResponseData;
-import org.apache.kafka.common.message.AssignReplicasToDirsRequestData;
-import org.apache.kafka.common.message.AssignReplicasToDirsResponseData;
 import org.apache.kafka.common.message.BrokerHeartbeatRequestData;
 import org.apache.kafka.common.message.BrokerHeartbeatResponseData;
 import org.apache.kafka.common.message.BrokerRegistrationRequestData;
 import org.apache.kafka.common.message.BrokerRegistrationResponseData;
-import org.apache.kafka.common.message.ControllerRegistrationRequestData;
-import org.apache.kafka.common.message.ControllerRegistrationResponseData;
 import org.apache.kafka.common.message.CreatePartitionsRequestData;
 import org.apache.kafka.common.message.CreatePartitionsResponseData;
 import org.apache.kafka.common.message.CreateTopicsRequestData;
@@ -85,12 +81,14 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
     private final Map<String, String> settings;
     private final Random random;
     private final SimImages images;
-    private final SimSecurity security;
+    private final SimTokens tokens;
     private KafkaRaftClient<ApiMessageAndVersion> client;
     private QuorumController controller;
     private SimMemory memory;
+    private SimOffsets offsets;
     private long comparedNs;
     private int claimed = -1; // the epoch in which it is active
+    private LeaderAndEpoch told; // last
     private long[] decided; // see ``decided()``
     private long[] noted; // kraft.version when it was asked to change levels, and at what time
 
@@ -99,7 +97,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         this.settings = node.settings;
         this.random = new Random(seed);
         this.images = new SimImages(node);
-        this.security = new SimSecurity(settings);
+        this.tokens = new SimTokens(settings);
     }
 
     @Override
@@ -140,9 +138,8 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                 number("metadata.log.max.record.bytes.between.snapshots", SNAPSHOT_BYTES))
             .setMaxTimeSinceLastSnapshotNs(
                 TimeUnit.MILLISECONDS.toNanos(number("metadata.log.max.snapshot.interval.ms", SNAPSHOT_MS)))
-            .setThreadNamePrefix("kafka-" + node.id + "-")
             .build();
-        loader.installPublishers(security.hasTokens() ? List.of(images, generator, security) : List.of(images, generator));
+        loader.installPublishers(tokens.areThere() ? List.of(images, generator, tokens) : List.of(images, generator));
         client.register(loader);
         if (!isController) {
             return;
@@ -151,7 +148,8 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         Map<String, Object> fixed = new HashMap<>(settings);
         fixed.putIfAbsent("min.insync.replicas", 1);
         try {
-            controller = security.configured(periods(new QuorumController.Builder(node.id, node.clusterId)))
+            QuorumController.Builder builder = new QuorumController.Builder(node.id, node.clusterId);
+            controller = SimFaults.handled(SimMetrics.kept(tokens.configured(periods(builder)), node.clock), fatal, other)
                 .setTime(node.clock)
                 .setThreadNamePrefix("quorum-controller-" + node.id + "-")
                 .setConfigSchema(kafka.server.KafkaRaftServer.configSchema())
@@ -165,14 +163,13 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                     idleMs == 0 ? OptionalLong.empty() : OptionalLong.of(TimeUnit.MILLISECONDS.toNanos(idleMs)))
                 .setStaticConfig(fixed)
                 .setBootstrapMetadata(formatted())
-                .setFatalFaultHandler(fatal)
-                .setNonFatalFaultHandler(other)
                 .build();
         } catch (Exception e) {
             throw new IllegalStateException(e);
         }
-        SimSecurity.keepTime(controller, node.clock);
+        SimTokens.keepTime(controller, node.clock);
         memory = new SimMemory(controller);
+        offsets = new SimOffsets(controller);
     }
 
     /** How often it looks for partitions that could have a better leader, or one at all: ControllerServer's defaults. */
@@ -205,7 +202,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         if (memory == null || now - comparedNs < COMPARED_NS) {
             return;
         }
-        long offset = memory.settled(claimed != -1);
+        long offset = offsets.settled(claimed != -1);
         MetadataImage image = images.newest();
         boolean isLoaded = client.latestSnapshotId().filter(id -> id.offset() == offset).isPresent();
         if (offset < 0 || isLoaded || image.highestOffsetAndEpoch().offset() != offset) {
@@ -228,12 +225,26 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
             return;
         }
         if (now == -1) {
-            long stable = (Long) TraceInside.call(TraceInside.get(controller, "offsetControl"), "lastStableOffset");
             SnapshotRegistry registry = (SnapshotRegistry) TraceInside.get(controller, "snapshotRegistry");
-            long kept = registry.epochsList().stream().filter(offset -> offset > stable).count();
+            long kept = registry.epochsList().stream().filter(offset -> offset >= offsets.stable()).count();
             node.tellRenounce(claimed, (int) kept);
         }
         claimed = now;
+    }
+
+    /** Look whom the client follows, as SimListener does. */
+    @Override
+    public void afterPoll() {
+        LeaderAndEpoch leader = client.leaderAndEpoch();
+        boolean isAnother = leader.leaderId().isPresent() && !leader.isLeader(node.id);
+        if (isAnother && !leader.equals(told)) {
+            tell(leader);
+        }
+    }
+
+    private void tell(LeaderAndEpoch leader) {
+        told = leader;
+        node.tellLeader(leader);
     }
 
     // ------------------------------------------------------------------ requests
@@ -256,12 +267,12 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
             return answer.whenComplete((reply, error) -> {
                 Object result = error == null ? TraceInside.get(event, "resultAndOffset") : null;
                 if (result == null) {
-                    decided = new long[] {memory.end(), 0};
+                    decided = new long[] {offsets.end(), 0};
                     return;
                 }
                 long last = (Long) TraceInside.call(result, "offset"); // -1: all is committed, and nothing is new
                 int written = ((List<?>) TraceInside.call(result, "records")).size();
-                decided = new long[] {last < 0 ? memory.end() : last + 1 - written, written};
+                decided = new long[] {last < 0 ? offsets.end() : last + 1 - written, written};
                 node.teller.ack(ApiKeys.forId(key).name, last);
             });
         } catch (RuntimeException e) {
@@ -272,7 +283,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
     /** Have the controller look at its metadata, and tell by which records, and how many more it has in memory. */
     private <T> CompletableFuture<T> read(Supplier<CompletableFuture<T>> call) {
         return call.get().whenComplete((reply, error) ->
-            decided = new long[] {memory.stable(), 0, memory.end() - memory.stable()});
+            decided = new long[] {offsets.stable(), 0, offsets.end() - offsets.stable()});
     }
 
     /** The level of kraft.version that it goes by, and the time. */
@@ -314,10 +325,6 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         if (request instanceof AllocateProducerIdsRequestData asked) {
             return done(key, () -> controller.allocateProducerIds(context(version), asked)).handle((reply, e) ->
                 e == null ? reply : new AllocateProducerIdsResponseData().setErrorCode(code(e)));
-        }
-        if (request instanceof ControllerRegistrationRequestData asked) {
-            return done(key, () -> controller.registerController(context(version), asked)).handle((reply, e) ->
-                new ControllerRegistrationResponseData().setErrorCode(code(e)).setErrorMessage(e == null ? null : message(e)));
         }
         if (request instanceof UpdateFeaturesRequestData asked) {
             noted = level();
@@ -371,10 +378,6 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
             return read(() -> controller.listPartitionReassignments(context(version), asked)).handle((reply, e) ->
                 e == null ? reply : new ListPartitionReassignmentsResponseData().setErrorCode(code(e)).setErrorMessage(message(e)));
         }
-        if (request instanceof AssignReplicasToDirsRequestData asked) {
-            return done(key, () -> controller.assignReplicasToDirs(context(version), asked)).handle((reply, e) ->
-                e == null ? reply : new AssignReplicasToDirsResponseData().setErrorCode(code(e)));
-        }
         if (request instanceof ElectLeadersRequestData asked) {
             return done(key, () -> controller.electLeaders(context(version), asked)).handle((reply, e) ->
                 e == null ? reply
@@ -386,7 +389,11 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         if (request instanceof MetadataRequestData asked) {
             return images.shown(image -> SimViews.topics(image, asked));
         }
-        return SimSecurity.serve(this::done, controller, key, context(version), request)
+        ControllerRequestContext context = context(version);
+        return SimSecurity.serve(this::done, controller, key, context, request)
+            .or(() -> SimScrams.serve(this::done, controller, key, context, request))
+            .or(() -> SimTokens.serve(this::done, controller, key, context, request))
+            .or(() -> SimReplicas.serve(this::done, controller, key, context, request))
             .orElseThrow(() -> new UnsupportedOperationException("API " + key + " is not served"));
     }
 
@@ -464,14 +471,16 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
     }
 
     /** Tells how far records are applied. */
-    private final class Told implements RaftClient.Listener<ApiMessageAndVersion> {
+    private final class Told implements SimHearer<ApiMessageAndVersion> {
         @Override
         public void handleCommit(BatchReader<ApiMessageAndVersion> reader) {
             try (reader) {
                 while (reader.hasNext()) {
                     Batch<ApiMessageAndVersion> batch = reader.next();
+                    // releases before 3.6 hand over no control batches: they are applied with what follows them
+                    long begin = node.controlsBefore(batch.baseOffset());
                     node.applied = batch.lastOffset() + 1;
-                    node.event("apply").put("off", node.applied).put("n", node.applied - batch.baseOffset()).end();
+                    node.event("apply").put("off", node.applied).put("n", node.applied - begin).end();
                 }
             }
         }
@@ -489,7 +498,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
 
         @Override
         public void handleLeaderChange(LeaderAndEpoch leader) {
-            node.tellLeader(leader);
+            tell(leader);
         }
 
         @Override

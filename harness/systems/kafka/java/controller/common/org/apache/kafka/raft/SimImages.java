@@ -6,14 +6,11 @@ import java.util.function.Function;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.image.MetadataDelta;
 import org.apache.kafka.image.MetadataImage;
-import org.apache.kafka.image.loader.LoaderManifest;
-import org.apache.kafka.image.loader.LoaderManifestType;
-import org.apache.kafka.image.publisher.MetadataPublisher;
 
 import krucible.Kinds;
 
 /** Keeps what a node shows, the images that MetadataLoader publishes, and hands them on to Python. */
-final class SimImages implements MetadataPublisher, TraceImages.Node {
+final class SimImages implements SimPublisher, TraceImages.Node {
     private final SimReplica node;
     private final TraceImages told = new TraceImages(this);
     private final CompletableFuture<MetadataImage> first = new CompletableFuture<>();
@@ -39,10 +36,10 @@ final class SimImages implements MetadataPublisher, TraceImages.Node {
     }
 
     @Override
-    public void onMetadataUpdate(MetadataDelta delta, MetadataImage image, LoaderManifest manifest) {
+    public void published(MetadataDelta delta, MetadataImage image, boolean isWhole) {
         newest = image;
         first.complete(image);
-        told.published(delta, image, manifest.type() == LoaderManifestType.SNAPSHOT);
+        told.published(delta, image, isWhole);
     }
 
     /** A snapshot up to that offset was made. */

@@ -8,7 +8,6 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 
-import org.apache.kafka.common.DirectoryId;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.controller.QuorumController;
@@ -31,9 +30,8 @@ final class SimMemory {
     private final Object features;
     private final Object acls;
     private final Object quotas;
-    private final Object scram;
+    private final Map<Object, Object> passwords;
     private final Object producerIds;
-    private final Object offsets;
     private final Map<Uuid, Object> topics;
     private final TraceDifferences found = new TraceDifferences(place -> isGone(place) ? GONE : "");
 
@@ -44,32 +42,10 @@ final class SimMemory {
         features = TraceInside.get(controller, "featureControl");
         acls = TraceInside.get(controller, "aclControlManager");
         quotas = TraceInside.get(controller, "clientQuotaControlManager");
-        scram = TraceInside.get(controller, "scramControlManager");
+        passwords = TraceInside.has(QuorumController.class, "scramControlManager")
+            ? map(TraceInside.get(controller, "scramControlManager"), "credentials") : Map.of();
         producerIds = TraceInside.get(controller, "producerIdControlManager");
-        offsets = TraceInside.get(controller, "offsetControl");
         topics = map(replication, "topics");
-    }
-
-    /** The end of the records that an active controller goes by: those, too, that are not committed. */
-    long end() {
-        return number("nextWriteOffset");
-    }
-
-    /** The end of the records that a read goes by: those that are committed, whatever else is in memory. */
-    long stable() {
-        return number("lastStableOffset") + 1;
-    }
-
-    /** The last offset that memory has the records of, if all of them are committed; else -1. */
-    long settled(boolean isActive) {
-        long committed = number("lastCommittedOffset");
-        boolean isOpen = number("transactionStartOffset") != -1;
-        boolean isAhead = isActive && number("nextWriteOffset") != committed + 1;
-        return isOpen || isAhead ? -1 : committed;
-    }
-
-    private long number(String name) {
-        return (Long) TraceInside.get(offsets, name);
     }
 
     /** What differs, in words, and in the same order always: of the state, and of indexes. */
@@ -82,12 +58,15 @@ final class SimMemory {
         found.compare("partition", partitions, ofImage);
         found.compare("topic", map(replication, "topicsByName"), image.topics().topicNameToIdView());
         found.compare("broker", map(cluster, "brokerRegistrations"), image.cluster().brokers());
-        found.compare("controller", map(cluster, "controllerRegistrations"), image.cluster().controllers());
+        if (TraceInside.has(cluster.getClass(), "controllerRegistrations")) {
+            found.compare("controller", map(cluster, "controllerRegistrations"),
+                (Map<?, ?>) TraceInside.call(image.cluster(), "controllers"));
+        }
         Map<ConfigResource, Object> settings = new HashMap<>();
-        image.configs().resourceData().forEach((resource, each) -> {
+        TraceSettings.of(image).forEach((resource, each) -> {
             boolean isOrphan = resource.type() == ConfigResource.Type.TOPIC && image.topics().getTopic(resource.name()) == null;
             if (!isOrphan) { // an image may keep settings of deleted topics, which C8 tells of
-                settings.put(resource, new TreeMap<>(each.data()));
+                settings.put(resource, each);
             }
         });
         found.compare("settings of", filled(map(configs, "configData")), settings);
@@ -95,14 +74,11 @@ final class SimMemory {
         found.compare("ACL", map(acls, "idToAcl"), image.acls().acls());
         found.compare("quotas of", filled(map(quotas, "clientQuotaData")),
             TraceDifferences.mapped(image.clientQuotas().entities(), each -> new TreeMap<>((Map<?, ?>) TraceInside.call(each, "quotas"))));
-        Map<String, Object> users = new TreeMap<>();
-        image.scram().mechanisms().forEach((mechanism, each) ->
-            each.keySet().forEach(user -> users.put(mechanism + " " + user, true)));
         Map<String, Object> known = new TreeMap<>();
-        map(scram, "credentials").forEach((key, value) ->
+        passwords.forEach((key, value) ->
             known.put(TraceInside.get(key, "mechanism") + " " + TraceInside.get(key, "username"), true));
-        found.compare("credential", known, users);
-        long next = image.producerIds().nextProducerId();
+        found.compare("credential", known, TraceDifferences.mapped(TraceScrams.of(image), each -> true));
+        long next = (Long) TraceInside.get(image.producerIds(), "nextProducerId");
         if (next >= 0) {
             Object block = TraceInside.call(TraceInside.get(producerIds, "nextProducerBlock"), "get");
             found.compare("producer ids", Map.of("next", TraceInside.call(block, "firstProducerId")), Map.of("next", next));
@@ -130,14 +106,10 @@ final class SimMemory {
                 if (partition.leader == NO_LEADER) {
                     add(isrs, NO_LEADER, place + " led");
                 }
-                for (int broker : partition.elr) {
+                for (int broker : SimReplicas.eligible(partition)) {
                     add(elrs, broker, place);
                 }
-                for (Uuid directory : partition.directories) {
-                    if (!DirectoryId.reserved(directory)) {
-                        add(directories, directory, place);
-                    }
-                }
+                SimReplicas.directories(partition).forEach(directory -> add(directories, directory, place));
                 if (partition.addingReplicas.length + partition.removingReplicas.length > 0) {
                     add(reassigning, id, "" + index);
                 }
@@ -151,8 +123,10 @@ final class SimMemory {
         if (TraceInside.has(replication.getClass(), "brokersToElrs")) {
             found.compare("brokersToElrs of", places(map(TraceInside.get(replication, "brokersToElrs"), "elrMembers")), elrs);
         }
-        found.compare("directoriesToPartitions of",
-            TraceDifferences.mapped(map(replication, "directoriesToPartitions"), SimMemory::named), directories);
+        if (TraceInside.has(replication.getClass(), "directoriesToPartitions")) {
+            found.compare("directoriesToPartitions of",
+                TraceDifferences.mapped(map(replication, "directoriesToPartitions"), SimMemory::named), directories);
+        }
         found.compare("reassigningTopics of",
             TraceDifferences.mapped(map(replication, "reassigningTopics"), each -> numbers((int[]) each)), reassigning);
         found.compare("imbalancedPartitions of", Map.of("all", named(TraceInside.get(replication, "imbalancedPartitions"))),
@@ -163,8 +137,10 @@ final class SimMemory {
     private void ofOthers() {
         Map<String, Object> homes = new TreeMap<>();
         this.<Integer, BrokerRegistration>map(cluster, "brokerRegistrations").forEach((id, broker) ->
-            broker.directories().forEach(directory -> homes.put(directory.toString(), id)));
-        found.compare("directoryToBroker of", map(cluster, "directoryToBroker"), homes);
+            SimReplicas.directories(broker).forEach(directory -> homes.put(directory.toString(), id)));
+        if (TraceInside.has(cluster.getClass(), "directoryToBroker")) {
+            found.compare("directoryToBroker of", map(cluster, "directoryToBroker"), homes);
+        }
         Object heartbeats = TraceInside.get(cluster, "heartbeatManager"); // of an active controller
         if (heartbeats != null) {
             found.compare("fenced in heartbeats", TraceDifferences.mapped(map(heartbeats, "brokers"), each -> TraceInside.call(each, "fenced")),
@@ -220,8 +196,8 @@ final class SimMemory {
 
     /** A partition by its topic's id, whatever class names it in a release. */
     private static String place(Object each) {
-        return each instanceof org.apache.kafka.server.common.TopicIdPartition partition
-            ? partition.topicId() + "-" + partition.partitionId() : each.toString();
+        return TraceInside.has(each.getClass(), "partitionId")
+            ? TraceInside.call(each, "topicId") + "-" + TraceInside.call(each, "partitionId") : each.toString();
     }
 
     private static Set<String> numbers(int[] all) {

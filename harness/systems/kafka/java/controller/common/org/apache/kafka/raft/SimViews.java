@@ -21,6 +21,8 @@ import org.apache.kafka.metadata.PartitionRegistration;
  */
 final class SimViews {
     private static final byte OF_TOPIC = 1;
+    private static final byte OF_BROKER = 2;
+    private static final byte OF_ALL_BROKERS = 3;
     private static final byte OF_CLIENT_METRICS = 7;
 
     private SimViews() {
@@ -41,13 +43,21 @@ final class SimViews {
                 set.forEach((name, value) -> {
                     if (wanted == null || wanted.contains(name)) {
                         result.configs().add(new DescribeConfigsResponseData.DescribeConfigsResourceResult()
-                            .setName(name).setValue(value).setConfigSource(isTopic ? OF_TOPIC : OF_CLIENT_METRICS));
+                            .setName(name).setValue(value).setConfigSource(source(resource)));
                     }
                 });
             }
             answer.results().add(result);
         }
         return answer;
+    }
+
+    private static byte source(ConfigResource resource) {
+        return switch (resource.type()) {
+            case TOPIC -> OF_TOPIC;
+            case BROKER -> resource.isDefault() ? OF_ALL_BROKERS : OF_BROKER;
+            default -> OF_CLIENT_METRICS;
+        };
     }
 
     static MetadataResponseData topics(MetadataImage image, MetadataRequestData asked) {

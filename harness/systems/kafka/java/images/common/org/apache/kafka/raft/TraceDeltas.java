@@ -47,13 +47,8 @@ final class TraceDeltas {
         if (delta.aclsDelta() != null) {
             put(acls, delta.aclsDelta().changes());
         }
-        if (delta.delegationTokenDelta() != null) {
-            put(tokens, delta.delegationTokenDelta().changes());
-        }
-        if (delta.scramDelta() != null) {
-            delta.scramDelta().changes().forEach((mechanism, users) -> users.forEach((user, data) ->
-                put(credentials, Map.of(mechanism + " " + user, data))));
-        }
+        put(tokens, TraceTokens.changes(delta));
+        put(credentials, TraceScrams.changes(delta));
         if (delta.clientQuotasDelta() != null) {
             delta.clientQuotasDelta().changes().forEach((entity, changes) -> changes.changes().forEach((name, value) -> {
                 Map<String, Double> all = quotas.computeIfAbsent(entity, k -> new TreeMap<>());
@@ -103,14 +98,10 @@ final class TraceDeltas {
         found.compare("partition", partitions, ofImage);
         found.compare("broker", brokers, image.cluster().brokers());
         found.compare("ACL", acls, image.acls().acls());
-        found.compare("token", tokens, image.delegationTokens().tokens());
-        Map<String, Object> users = new TreeMap<>();
-        image.scram().mechanisms().forEach((mechanism, each) ->
-            each.forEach((user, data) -> users.put(mechanism + " " + user, data)));
-        found.compare("credential", credentials, users);
+        found.compare("token", tokens, TraceTokens.of(image));
+        found.compare("credential", credentials, TraceScrams.of(image));
         settings.values().removeIf(Map::isEmpty);
-        found.compare("settings of", settings,
-            TraceDifferences.mapped(image.configs().resourceData(), each -> new TreeMap<>(each.data())));
+        found.compare("settings of", settings, TraceSettings.of(image));
         quotas.values().removeIf(Map::isEmpty);
         found.compare("quotas of", quotas, TraceDifferences.mapped(
             image.clientQuotas().entities(), each -> new TreeMap<>((Map<?, ?>) TraceInside.call(each, "quotas"))));
