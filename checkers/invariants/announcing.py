@@ -54,7 +54,7 @@ class Announcing(Invariant):
                 del self._heard[key]
             return ()
         if event["t"] == "elected":
-            self._elected[event["node"], event["ep"]] = event["rx_ns"]
+            self._elected[event["node"], event["ep"]] = event.get("rx_ns", event["ts"])
             return ()
         if not self._soon or event["api"] != BEGIN or event.get("foreign"):
             return ()
@@ -78,6 +78,6 @@ class Announcing(Invariant):
 
     def _may_queue(self, event: Event) -> int:
         """Count what a leader that makes pauses can have sent at most since it was elected."""
-        now: int = event["rx_ns"]
+        now: int = event.get("rx_ns", event["ts"])
         since = self._elected.get((event["peer"], event["req_ep"]), now)
         return IN_A_ROW_MAX + (now - since) // self._soon

@@ -60,7 +60,7 @@ SIM_ONLY = {
 OF_PACKETS = {"corrupting-links", "duplicating-links"}  # of which neither sim nor local has any
 # Nodes of ours have no releases, and begin with the latest levels.
 OF_RELEASES = {"finalize", "rolling-upgrade", "upgrade"}
-ASKED_FOR = {"odd-requests"}  # never a part of "all"
+ASKED_FOR = {"odd-requests", "restart-ended"}  # never a part of "all"
 # What processes on this host can have done to them as well; the voters of SPEC are static.
 LIVE = {name for name in SIM_ONLY if name.startswith("disk-")} | {"power"}
 LIVE -= {"disk-lost-snapshot", "disk-wipe"}
