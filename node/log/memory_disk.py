@@ -39,6 +39,11 @@ class Inode:
         self.safe = min([len(self.data), *(at for at, _, _ in self.undo)])
         self.cut = any(old for _, old, _ in self.undo)
 
+    @property
+    def size(self) -> int:
+        """The length in bytes."""
+        return len(self.data)
+
     def change(self, offset: int, new: bytes, *, truncate: bool = False) -> None:
         """Write ``new`` at ``offset``; with ``truncate`` drop all from there."""
         if offset < self.safe:  # noqa: PLR1730 - a call costs more
@@ -237,7 +242,7 @@ class MemoryDisk:
 
     def sizes(self) -> dict[Path, int]:
         """All files and their lengths in bytes, sorted."""
-        return {path: len(self._names[path].data) for path in sorted(self._names)}
+        return {path: self._names[path].size for path in sorted(self._names)}
 
     def contents(self) -> dict[Path, Inode]:
         """All files, sorted; not to be changed."""

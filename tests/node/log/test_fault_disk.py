@@ -99,6 +99,36 @@ def test_what_is_durable_leaves_nothing_in_the_journal(tmp_path: Path) -> None:
     assert not list((tmp_path / "faults/kept").iterdir())
 
 
+def test_a_loss_of_power_reads_no_file_that_it_does_not_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker has hundreds of indexes of 10 MB each, all but empty."""
+    root = tmp_path / "data"
+    root.mkdir()
+    for name in ("index", "renamed", "log"):
+        (root / name).write_bytes(b"durable")
+    disk = FaultDisk(tmp_path / "faults")
+    file = disk.open(root / "log")
+    file.append(b", and what is not")
+    file.close()
+    disk.rename(root / "renamed", root / "new")
+    journal = DiskJournal(tmp_path / "faults")
+    read, real = list[str](), Path.read_bytes
+
+    def spy(path: Path) -> bytes:
+        read.append(path.name)
+        return real(path)
+
+    monkeypatch.setattr(Path, "read_bytes", spy)
+    image = load(root, journal)
+    assert image.sizes()[root / "index"] == len(b"durable")
+    image.crash()
+    store(root, journal, image)
+    journal.close()
+    assert "index" not in read
+    assert files(root) == dict.fromkeys(("index", "renamed", "log"), b"durable")
+
+
 def test_a_torn_line_at_the_end_of_the_journal_is_of_a_change_that_never_was(
     tmp_path: Path,
 ) -> None:
