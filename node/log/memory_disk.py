@@ -451,10 +451,15 @@ class MemoryFile:
 
 
 def _common(one: bytes, other: bytearray) -> int:
-    """Count the bytes at their beginning that are the same."""
-    if other.startswith(one):
-        return len(one)
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(other))
+    """Count the bytes at their beginning that are the same: by halves, as they may be long."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 @dataclass(frozen=True, slots=True)
