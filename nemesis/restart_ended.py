@@ -40,9 +40,8 @@ class _Watch:
 class RestartEnded:
     """Start nodes again that ended by themselves, for the whole run; no fault, but its opposite.
 
-    What another fault has ended is left alone, as long as it holds the process. Params:
-    ``after_ms``, how long a node stays down; twice as long each time that it ends again, up to a
-    minute.
+    It leaves a node alone while another fault holds the node's process. Params: ``after_ms``, how
+    long a node stays down; the pause doubles each time that the node ends again, up to a minute.
     """
 
     family = "service"

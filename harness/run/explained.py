@@ -1,4 +1,4 @@
-"""Says what explains the anomalies of a run: a finding itself, or what may follow from one.
+"""Says which finding an anomaly of a run is, or may follow from.
 
 A system that has lost committed records breaks many promises more, by every record that was built
 on them. Such anomalies stay, and the run stays invalid; but what nothing explains is told first.

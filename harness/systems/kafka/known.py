@@ -97,6 +97,12 @@ KNOWN: Final = (
         red=True,
         then=OF_LOSS,
     ),
+    Known(
+        "C14",
+        ", as the minimum that is set is 0",
+        "docs/findings.md, a minimum that is no number",
+        red=True,
+    ),
     Known("C2", "shutting down, leads or is new", "docs/kafka.md, a broker that comes back"),
 )
 

@@ -1,4 +1,4 @@
-"""What explains the anomalies of a run: findings, and what may follow from them."""
+"""Tests that the judge says which finding an anomaly is, or may follow from."""
 
 from __future__ import annotations
 

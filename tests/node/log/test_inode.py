@@ -1,4 +1,4 @@
-"""What a loss of power takes from a file of the disk in memory."""
+"""Tests how many bytes of a file a loss of power takes, as the disk in memory counts them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SIZE = 4096
 
 @pytest.mark.parametrize("at", [0, 1, 7, 8, SIZE - 1])
 def test_a_loss_of_power_counts_the_bytes_from_the_first_that_is_another(at: int) -> None:
-    """A broker's indexes are 10 MB long: to look at their bytes one by one takes a minute."""
+    """It is looked for by halves, as a broker's indexes are 10 MB long."""
     inode = Inode(bytearray(SIZE))
     inode.change(at, b"x")
     assert inode.crash(None) == SIZE - at
