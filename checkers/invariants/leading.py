@@ -217,7 +217,7 @@ class ClaimAfterCatchUp(Invariant):
 
 
 def _applied(event: Event, replica: Replica, begin: int) -> int:
-    """Where that ends which a controller has applied, at most at ``begin``.
+    """Find the end of what a controller has applied, which is ``begin`` at most.
 
     A LeaderChange behind it, which is the first record of an epoch, is nothing to apply, and
     Kafka before 3.6 hands over none.
