@@ -10,6 +10,7 @@ import contextlib
 import io
 import os
 import socket
+import struct
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -30,6 +31,7 @@ _BUILD_TIMEOUT_S = 600
 _REMOVAL_S = 10.0  # of a container or a network, that somebody else has begun
 _POLL_S = 0.02
 _NOT_FOUND, _CONFLICT = 404, 409
+_FRAME = struct.Struct(">4xL")  # which stream, and how many bytes: before all that a command says
 
 
 class EngineError(EnvError):
@@ -52,6 +54,19 @@ def knock(host: str, *, timeout_s: float = 5.0) -> None:
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(timeout_s)
         sock.connect(host.removeprefix(_UNIX))
+
+
+def _frames(answer: bytes) -> Iterator[bytes]:
+    """Take what a command has said out of its frames; raises OSError when the last is not whole."""
+    position = 0
+    while position < len(answer):
+        end = position + _FRAME.size
+        if end <= len(answer):
+            position, end = end, end + _FRAME.unpack_from(answer, position)[0]
+        if end > len(answer):
+            raise OSError("its answer ended in the middle")
+        yield answer[position:end]
+        position = end
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -309,9 +324,27 @@ class Engine:
         """Run a command in a container, as root; its exit code and what it said."""
         with self.asked(f"run {argv[0]} in container {name}"):
             made = self._client.exec_create(name, list(argv), user="0")
-            output = self._client.exec_start(made["Id"])
+            output = b"".join(_frames(self._start(made["Id"])))
             code = self._client.exec_inspect(made["Id"])["ExitCode"]
             return int(code), output.decode(errors="replace")
+
+    def _start(self, command: str) -> bytes:
+        """Start a command that was made, and read the Engine's answer until the command ends.
+
+        The SDK reads such an answer from below the buffer that has taken its header: what came in
+        one packet with that is lost to it, which happens where the host is busy.
+        """
+        import docker.errors  # noqa: PLC0415 - see the top
+        import requests  # noqa: PLC0415
+
+        url = f"{self._client.base_url}/v{self._client.api_version}/exec/{command}/start"
+        wanted = {"Detach": False, "Tty": False}
+        response = self._client.post(url, json=wanted, timeout=(_TIMEOUT_S, None))
+        try:
+            response.raise_for_status()
+        except requests.HTTPError as error:
+            raise docker.errors.create_api_error_from_http_exception(error) from error
+        return bytes(response.content)
 
     def _did(self, what: str, request: Callable[[], Any], *, fine: Collection[int]) -> bool:
         """Send a request; return False when the Engine refused it with a status that is fine."""
