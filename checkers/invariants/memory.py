@@ -1,9 +1,9 @@
 """Judges what must equal a node's image: the controller's memory (C16) and the deltas (C9).
 
 Apache Kafka's controllers keep a state of their own beside the image that brokers and snapshots are
-made of, and indexes of it; a broker's parts follow the deltas between images. Both compare
-themselves in the simulator, and tell how they differ. Source: ReplicationControlManager and the
-other managers of Kafka 4; MetadataDelta.
+made of, and indexes of it; a broker's parts follow the deltas between images. Both are compared
+in the nodes, simulated or live, which tell how they differ. Source: ReplicationControlManager and
+the other managers of Kafka 4; MetadataDelta.
 """
 
 from __future__ import annotations

@@ -23,11 +23,13 @@ CAUGHT = {
     "falling-high-watermark": (1, "S15"),
     "early-snapshot": (1, "S22"),
     "forgotten-setting": (1, "C8"),
+    "forgotten-in-memory": (1, "C16"),
     "needless-refusal": (1, "C17"),
 }
 # By settings of topics it is seen, and by ISRs.
 SEEN_BY = {
     "forgotten-setting": ("--workload", "register"),
+    "forgotten-in-memory": ("--workload", "register"),
     "needless-refusal": ("--workload", "isr", "--observers", 1),
 }
 

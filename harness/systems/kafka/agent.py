@@ -30,6 +30,7 @@ WRONGS: Final = (
     "falling-high-watermark",
     "early-snapshot",
     "forgotten-setting",
+    "forgotten-in-memory",
     "needless-refusal",
 )
 _JAR: Final = "krucible-agent.jar"

@@ -29,6 +29,7 @@ SHARED = {
 # Classes of the agent's where images and answers are told of.
 OF_METADATA = {
     Path("org/apache/kafka/raft/LiveImages.java"),
+    Path("org/apache/kafka/raft/LiveMemory.java"),
     Path("org/apache/kafka/controller/LiveDecisions.java"),
 }
 # Classes around Kafka's own log, which not all releases have here.

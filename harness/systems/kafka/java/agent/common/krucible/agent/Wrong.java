@@ -23,6 +23,8 @@ final class Wrong {
                 Hook.of("org.apache.kafka.deferred.DeferredEventQueue|org.apache.kafka.controller.ControllerPurgatory", "add", 2, Completes.class));
             case "forgotten-setting" -> List.of(
                 Hook.of("org.apache.kafka.image.ConfigurationsDelta", "replay", 1, Forgets.class));
+            case "forgotten-in-memory" -> List.of(
+                Hook.of("org.apache.kafka.controller.ConfigurationControlManager", "replay", 1, Forgets.class));
             case "needless-refusal" -> List.of(
                 Hook.of("org.apache.kafka.controller.ReplicationControlManager", "validateAlterPartitionData", -1, Refuses.class));
             default -> List.of(); // is done by LiveWrong alone

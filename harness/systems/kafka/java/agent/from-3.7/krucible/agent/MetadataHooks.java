@@ -5,16 +5,19 @@ import java.util.List;
 import net.bytebuddy.asm.Advice;
 import org.apache.kafka.controller.LiveDecisions;
 import org.apache.kafka.raft.LiveImages;
+import org.apache.kafka.raft.LiveMemory;
 
 /**
  * Hooks into the metadata. The part that makes snapshots is told of each image that is published. A request is
- * followed from its handler into the controller's queue, and from there to its answer.
+ * followed from its handler into the controller's queue, and from there to its answer. What the controller has in
+ * memory is looked at when it has handled what came from its log.
  */
 final class MetadataHooks {
     private static final String WRITE = "org.apache.kafka.controller.QuorumController$ControllerWriteEvent";
 
     static final List<Hook> ALL = List.of(
-        Hook.of("org.apache.kafka.image.publisher.SnapshotGenerator", "onMetadataUpdate", 3, Published.class, "image", "delta"),
+        Hook.of("org.apache.kafka.image.publisher.SnapshotGenerator", "onMetadataUpdate", 3, Published.class, "image", "delta", "memory"),
+        Hook.of("org.apache.kafka.controller.QuorumController$ControllerEvent", "run", 0, Applied.class, "memory"),
         Hook.of("kafka.server.ControllerApis", "handle", 2, Handled.class, "answered"),
         Hook.of(WRITE, "<init>", 4, Queued.class, "answered"),
         Hook.of(WRITE, "complete", 1, Decided.class, "answered"),
@@ -28,6 +31,13 @@ final class MetadataHooks {
         @Advice.OnMethodEnter
         static void enter(@Advice.Argument(0) Object delta, @Advice.Argument(1) Object image, @Advice.Argument(2) Object manifest) {
             LiveImages.published(delta, image, manifest);
+        }
+    }
+
+    static final class Applied {
+        @Advice.OnMethodExit
+        static void exit(@Advice.FieldValue("this$0") Object controller) {
+            LiveMemory.handled(controller);
         }
     }
 

@@ -61,7 +61,7 @@ public final class LiveWrong {
         return grants % GRANTS == 0 ? Errors.INVALID_REQUEST : error;
     }
 
-    /** An image is about to take in a setting; whether it does not. */
+    /** An image, or a controller's memory, is about to take in a setting; whether it does not. */
     public static boolean forgets() {
         settings++;
         return settings % SETTINGS == 0;

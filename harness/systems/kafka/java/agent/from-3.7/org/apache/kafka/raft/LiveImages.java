@@ -32,6 +32,7 @@ public final class LiveImages implements TraceImages.Node {
             if (only == null) {
                 only = new LiveImages(node);
             }
+            LiveMemory.published(node, (MetadataImage) image);
             only.published((MetadataDelta) delta, (MetadataImage) image, (LoaderManifest) manifest);
         });
     }

@@ -84,8 +84,8 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
     private final SimTokens tokens;
     private KafkaRaftClient<ApiMessageAndVersion> client;
     private QuorumController controller;
-    private SimMemory memory;
-    private SimOffsets offsets;
+    private TraceMemory memory;
+    private TraceOffsets offsets;
     private long comparedNs;
     private int claimed = -1; // the epoch in which it is active
     private LeaderAndEpoch told; // last
@@ -168,8 +168,8 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
             throw new IllegalStateException(e);
         }
         SimTokens.keepTime(controller, node.clock);
-        memory = new SimMemory(controller);
-        offsets = new SimOffsets(controller);
+        memory = new TraceMemory(controller);
+        offsets = new TraceOffsets(controller);
     }
 
     /** How often it looks for partitions that could have a better leader, or one at all: ControllerServer's defaults. */
@@ -209,7 +209,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
             return; // a controller that has just loaded a snapshot says that it has a record more
         }
         comparedNs = now;
-        node.event("memory").put("off", offset + 1).texts("wrong", memory.differences(image)).end();
+        node.event("memory").put("off", offset + 1).texts("wrong", memory.taken().differences(image)).end();
     }
 
     @Override

@@ -1,12 +1,8 @@
 package org.apache.kafka.raft;
 
-import java.util.Arrays;
-import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 
-import org.apache.kafka.common.DirectoryId;
-import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.message.AssignReplicasToDirsRequestData;
 import org.apache.kafka.common.message.AssignReplicasToDirsResponseData;
 import org.apache.kafka.common.message.ControllerRegistrationRequestData;
@@ -14,25 +10,10 @@ import org.apache.kafka.common.message.ControllerRegistrationResponseData;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.controller.ControllerRequestContext;
 import org.apache.kafka.controller.QuorumController;
-import org.apache.kafka.metadata.BrokerRegistration;
-import org.apache.kafka.metadata.PartitionRegistration;
 
-/** What controllers know since 3.7: the directories of replicas, who is eligible, and other controllers. */
+/** Serves what brokers and controllers ask for since 3.7: the directories of replicas, and controllers. */
 final class SimReplicas {
     private SimReplicas() {
-    }
-
-    /** The directories in which a partition's replicas are, as far as somebody has told. */
-    static List<Uuid> directories(PartitionRegistration partition) {
-        return Arrays.stream(partition.directories).filter(each -> !DirectoryId.reserved(each)).toList();
-    }
-
-    static List<Uuid> directories(BrokerRegistration broker) {
-        return broker.directories();
-    }
-
-    static int[] eligible(PartitionRegistration partition) {
-        return partition.elr;
     }
 
     /** The answer to come; empty: the request is about something else. */

@@ -2,6 +2,7 @@ package org.apache.kafka.raft;
 
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -16,13 +17,23 @@ import org.apache.kafka.metadata.BrokerRegistration;
 import org.apache.kafka.metadata.PartitionRegistration;
 
 /**
- * Compares what a controller keeps in memory with the image that MetadataLoader has made of the same
- * records, and each index of the controller with what it is an index of. The image is judged elsewhere.
+ * Tells what a controller has in memory, to be compared with the image that MetadataLoader has made of the same
+ * records, and compares each index of the controller with what it is an index of. The image is judged elsewhere.
  */
-final class SimMemory {
+final class TraceMemory {
     private static final int LEADER_FLAG = 0x8000_0000; // of BrokersToIsrs, on a partition
     private static final int NO_LEADER = -1;
     private static final String GONE = ", whose topic is gone";
+    private static final String PARTITION = "partition";
+    private static final String TOPIC = "topic";
+    private static final String BROKER = "broker";
+    private static final String CONTROLLER = "controller";
+    private static final String SETTINGS = "settings of";
+    private static final String FEATURE = "feature";
+    private static final String ACL = "ACL";
+    private static final String QUOTAS = "quotas of";
+    private static final String CREDENTIAL = "credential";
+    private static final String PRODUCER_IDS = "producer ids";
 
     private final Object replication;
     private final Object cluster;
@@ -35,7 +46,7 @@ final class SimMemory {
     private final Map<Uuid, Object> topics;
     private final TraceDifferences found = new TraceDifferences(place -> isGone(place) ? GONE : "");
 
-    SimMemory(QuorumController controller) {
+    TraceMemory(QuorumController controller) {
         replication = TraceInside.get(controller, "replicationControl");
         cluster = TraceInside.get(controller, "clusterControl");
         configs = TraceInside.get(controller, "configurationControl");
@@ -48,19 +59,64 @@ final class SimMemory {
         topics = map(replication, "topics");
     }
 
-    /** What differs, in words, and in the same order always: of the state, and of indexes. */
-    List<String> differences(MetadataImage image) {
+    /**
+     * What a controller had in memory at one moment: what an image has, too, by its kind and its name, and how
+     * indexes differed, in words.
+     */
+    record Taken(Map<String, Map<String, ?>> state, List<String> wrongIndexes) {
+        /** What differs from an image, in words, and in the same order always; then the wrong indexes. */
+        List<String> differences(MetadataImage image) {
+            TraceDifferences found = new TraceDifferences(place -> "");
+            Map<String, Map<?, ?>> wanted = parts(image);
+            state.forEach((kind, all) -> {
+                Map<?, ?> due = wanted.get(kind);
+                if (due != null) {
+                    found.compare(kind, all, due);
+                }
+            });
+            List<String> wrong = found.taken();
+            wrong.addAll(wrongIndexes);
+            return wrong;
+        }
+    }
+
+    /** Copy what is in memory now, and look at the indexes. Only the controller's own thread may ask. */
+    Taken taken() {
+        Map<String, Map<String, ?>> state = new LinkedHashMap<>();
         Map<String, Object> partitions = new TreeMap<>();
-        Map<String, Object> ofImage = new TreeMap<>();
         topics.forEach((id, topic) -> partitionsOf(topic).forEach((index, each) -> partitions.put(id + "-" + index, each)));
-        image.topics().topicsById().forEach((id, topic) ->
-            topic.partitions().forEach((index, each) -> ofImage.put(id + "-" + index, each)));
-        found.compare("partition", partitions, ofImage);
-        found.compare("topic", map(replication, "topicsByName"), image.topics().topicNameToIdView());
-        found.compare("broker", map(cluster, "brokerRegistrations"), image.cluster().brokers());
+        state.put(PARTITION, partitions);
+        state.put(TOPIC, copied(map(replication, "topicsByName")));
+        state.put(BROKER, copied(map(cluster, "brokerRegistrations")));
         if (TraceInside.has(cluster.getClass(), "controllerRegistrations")) {
-            found.compare("controller", map(cluster, "controllerRegistrations"),
-                (Map<?, ?>) TraceInside.call(image.cluster(), "controllers"));
+            state.put(CONTROLLER, copied(map(cluster, "controllerRegistrations")));
+        }
+        state.put(SETTINGS, filled(map(configs, "configData")));
+        state.put(FEATURE, copied(map(features, "finalizedVersions")));
+        state.put(ACL, copied(map(acls, "idToAcl")));
+        state.put(QUOTAS, filled(map(quotas, "clientQuotaData")));
+        Map<String, Object> known = new TreeMap<>();
+        passwords.forEach((key, value) ->
+            known.put(TraceInside.get(key, "mechanism") + " " + TraceInside.get(key, "username"), true));
+        state.put(CREDENTIAL, known);
+        Object block = TraceInside.call(TraceInside.get(producerIds, "nextProducerBlock"), "get");
+        state.put(PRODUCER_IDS, Map.of("next", TraceInside.call(block, "firstProducerId")));
+        ofPartitions();
+        ofOthers();
+        return new Taken(state, found.taken());
+    }
+
+    /** The parts of an image that a controller has in memory, too. */
+    private static Map<String, Map<?, ?>> parts(MetadataImage image) {
+        Map<String, Map<?, ?>> parts = new HashMap<>();
+        Map<String, Object> partitions = new TreeMap<>();
+        image.topics().topicsById().forEach((id, topic) ->
+            topic.partitions().forEach((index, each) -> partitions.put(id + "-" + index, each)));
+        parts.put(PARTITION, partitions);
+        parts.put(TOPIC, image.topics().topicNameToIdView());
+        parts.put(BROKER, image.cluster().brokers());
+        if (TraceInside.has(image.cluster().getClass(), "controllers")) {
+            parts.put(CONTROLLER, (Map<?, ?>) TraceInside.call(image.cluster(), "controllers"));
         }
         Map<ConfigResource, Object> settings = new HashMap<>();
         TraceSettings.of(image).forEach((resource, each) -> {
@@ -69,23 +125,21 @@ final class SimMemory {
                 settings.put(resource, each);
             }
         });
-        found.compare("settings of", filled(map(configs, "configData")), settings);
-        found.compare("feature", map(features, "finalizedVersions"), image.features().finalizedVersions());
-        found.compare("ACL", map(acls, "idToAcl"), image.acls().acls());
-        found.compare("quotas of", filled(map(quotas, "clientQuotaData")),
-            TraceDifferences.mapped(image.clientQuotas().entities(), each -> new TreeMap<>((Map<?, ?>) TraceInside.call(each, "quotas"))));
-        Map<String, Object> known = new TreeMap<>();
-        passwords.forEach((key, value) ->
-            known.put(TraceInside.get(key, "mechanism") + " " + TraceInside.get(key, "username"), true));
-        found.compare("credential", known, TraceDifferences.mapped(TraceScrams.of(image), each -> true));
+        parts.put(SETTINGS, settings);
+        parts.put(FEATURE, image.features().finalizedVersions());
+        parts.put(ACL, image.acls().acls());
+        parts.put(QUOTAS, TraceDifferences.mapped(image.clientQuotas().entities(),
+            each -> new TreeMap<>((Map<?, ?>) TraceInside.call(each, "quotas"))));
+        parts.put(CREDENTIAL, TraceDifferences.mapped(TraceScrams.of(image), each -> true));
         long next = (Long) TraceInside.get(image.producerIds(), "nextProducerId");
         if (next >= 0) {
-            Object block = TraceInside.call(TraceInside.get(producerIds, "nextProducerBlock"), "get");
-            found.compare("producer ids", Map.of("next", TraceInside.call(block, "firstProducerId")), Map.of("next", next));
+            parts.put(PRODUCER_IDS, Map.of("next", next));
         }
-        ofPartitions();
-        ofOthers();
-        return found.taken();
+        return parts;
+    }
+
+    private static Map<String, Object> copied(Map<Object, Object> all) {
+        return TraceDifferences.mapped(all, each -> each);
     }
 
     /** Tell how indexes of topics and partitions differ from what these say. */
@@ -106,10 +160,10 @@ final class SimMemory {
                 if (partition.leader == NO_LEADER) {
                     add(isrs, NO_LEADER, place + " led");
                 }
-                for (int broker : SimReplicas.eligible(partition)) {
+                for (int broker : TraceReplicas.eligible(partition)) {
                     add(elrs, broker, place);
                 }
-                SimReplicas.directories(partition).forEach(directory -> add(directories, directory, place));
+                TraceReplicas.directories(partition).forEach(directory -> add(directories, directory, place));
                 if (partition.addingReplicas.length + partition.removingReplicas.length > 0) {
                     add(reassigning, id, "" + index);
                 }
@@ -125,7 +179,7 @@ final class SimMemory {
         }
         if (TraceInside.has(replication.getClass(), "directoriesToPartitions")) {
             found.compare("directoriesToPartitions of",
-                TraceDifferences.mapped(map(replication, "directoriesToPartitions"), SimMemory::named), directories);
+                TraceDifferences.mapped(map(replication, "directoriesToPartitions"), TraceMemory::named), directories);
         }
         found.compare("reassigningTopics of",
             TraceDifferences.mapped(map(replication, "reassigningTopics"), each -> numbers((int[]) each)), reassigning);
@@ -137,7 +191,7 @@ final class SimMemory {
     private void ofOthers() {
         Map<String, Object> homes = new TreeMap<>();
         this.<Integer, BrokerRegistration>map(cluster, "brokerRegistrations").forEach((id, broker) ->
-            SimReplicas.directories(broker).forEach(directory -> homes.put(directory.toString(), id)));
+            TraceReplicas.directories(broker).forEach(directory -> homes.put(directory.toString(), id)));
         if (TraceInside.has(cluster.getClass(), "directoryToBroker")) {
             found.compare("directoryToBroker of", map(cluster, "directoryToBroker"), homes);
         }

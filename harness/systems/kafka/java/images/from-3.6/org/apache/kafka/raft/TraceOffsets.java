@@ -3,10 +3,10 @@ package org.apache.kafka.raft;
 import org.apache.kafka.controller.QuorumController;
 
 /** The offsets that a controller goes by. */
-final class SimOffsets {
+final class TraceOffsets {
     private final Object offsets;
 
-    SimOffsets(QuorumController controller) {
+    TraceOffsets(QuorumController controller) {
         offsets = TraceInside.get(controller, "offsetControl");
     }
 

@@ -5,13 +5,13 @@ import java.lang.reflect.Field;
 import org.apache.kafka.controller.QuorumController;
 
 /** The offsets that a controller goes by; before 3.6 it keeps them itself, and has no transactions. */
-final class SimOffsets {
+final class TraceOffsets {
     private static final Field WRITTEN = TraceInside.field(QuorumController.class, "writeOffset");
     private static final Field COMMITTED = TraceInside.field(QuorumController.class, "lastCommittedOffset");
 
     private final QuorumController controller;
 
-    SimOffsets(QuorumController controller) {
+    TraceOffsets(QuorumController controller) {
         this.controller = controller;
     }
 
