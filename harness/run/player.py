@@ -47,16 +47,6 @@ class FaultReport:
     healed_ns: int | None = None
     heal_evidence: Mapping[str, Any] | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """The report as a JSON object."""
-        return {
-            "fault": self.fault.to_json(),
-            "injection": self.injection.to_json(),
-            "injected_ns": self.injected_ns,
-            "healed_ns": self.healed_ns,
-            "heal_evidence": None if self.heal_evidence is None else dict(self.heal_evidence),
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Moment:

@@ -85,23 +85,6 @@ class RunResult:
         """Tell whether the harness did its work; an interrupted run is not broken, only short."""
         return self.crash is None
 
-    def to_json(self) -> dict[str, Any]:
-        """The result as a JSON object."""
-        return {
-            "ops": self.ops,
-            "counts": dict(self.counts),
-            "faults": [report.to_json() for report in self.faults],
-            "unplayed": [fault.id for fault in self.unplayed],
-            "added": [fault.id for fault in self.added],
-            "recovered": self.recovered,
-            "phases_ns": dict(self.phases_ns),
-            "ended_ns": self.ended_ns,
-            "interrupted": self.interrupted,
-            "aborted": self.aborted,
-            "crash": self.crash,
-            "crash_trace": self.crash_trace,
-        }
-
 
 async def run(
     plan: RunPlan,

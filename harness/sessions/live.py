@@ -11,12 +11,12 @@ import errno
 import os
 import platform
 import signal
-import traceback
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from traceback import format_exception, format_exception_only, print_exception
 from typing import Any
 
 from harness import seeds
@@ -64,6 +64,7 @@ class Session:
     result: RunResult | None = None
     judgement: Judgement | None = None
     crash: str | None = None
+    traceback: str | None = None  # of what broke the harness, or of what broke next
 
     @property
     def spec(self) -> RunSpec:
@@ -172,7 +173,7 @@ def execute(
         if ballast.drop() and session.crash is None:
             session.crash = f"the disk of {session.run_dir.path}: {os.strerror(errno.ENOSPC)}"
     # the judge forks, which only a process without an event loop should do
-    session.judgement = judge_run(session.run_dir, crash=session.crash)
+    session.judgement = judge_run(session.run_dir, crash=session.crash, traceback=session.traceback)
     return session
 
 
@@ -210,11 +211,13 @@ async def _execute(session: Session, progress: Progress, state_dir: Path | None)
         journal.close()
 
 
-def judge_run(run_dir: RunDir, *, crash: str | None = None) -> Judgement:
+def judge_run(
+    run_dir: RunDir, *, crash: str | None = None, traceback: str | None = None
+) -> Judgement:
     """Judge a stored run (anew) and write ``results.json`` and ``report.html``.
 
     By the checkers that judged it before, if any has. A crash of the harness that an earlier
-    judgement knows of is still one, and what else that one knows is kept.
+    judgement knows of is still one, and what else that one knows is kept: its traceback, say.
     """
     stored = load_run(run_dir.path)
     before = stored.results or {}
@@ -229,6 +232,7 @@ def judge_run(run_dir: RunDir, *, crash: str | None = None) -> Judgement:
     results = {
         **before,
         **judgement.to_json(),
+        **({} if traceback is None else {"harness_traceback": traceback}),
         "undecided": left_out(spec, workloads.get(spec.workload)(spec)),
         "warnings": list(stored.warnings),
         "versions": {
@@ -308,6 +312,7 @@ async def _run(
             progress=progress,
         )
         session.crash = session.crash or session.result.crash
+        session.traceback = session.traceback or session.result.crash_trace
     finally:
         await _uninterrupted(session, _end(session, environment, system, collector))
 
@@ -395,7 +400,8 @@ def _roles(system: System, collector: EventCollector) -> dict[str, str]:
 
 
 def _note_crash(session: Session, what: str, error: Exception) -> None:
-    text = f"could not {what}: {traceback.format_exception_only(error)[-1].strip()}"
+    text = f"could not {what}: {format_exception_only(error)[-1].strip()}"
     session.crash = session.crash or text
+    session.traceback = session.traceback or "".join(format_exception(error))
     if not isinstance(error, HarnessError | OSError):
-        traceback.print_exception(error)
+        print_exception(error)

@@ -48,8 +48,8 @@ def test_reads_of_each_node_are_valid(ended: tuple[Ended, Path]) -> None:
     assert results["reads"]["checked"]["L8"] > 5
     assert results["reads"]["checked"]["S34"] > 5
     assert results["consensus"]["checked"]["S17"] > 5
-    images = results["observers"]["checked"]  # of controllers and the broker
-    assert min(images[name] for name in ("C8", "C9", "C10")) > 10
+    inside = results["observers"]["checked"]  # images of controllers and the broker, and memories
+    assert min(inside[name] for name in ("C8", "C9", "C10", "C16")) > 10
     ops = [json.loads(line) for line in (run / "history.jsonl").read_text().splitlines()]
     assert {op["f"] for op in ops if op["process"] != "nemesis"} == {"write", "local-read"}
     reads = [op for op in ops if op["f"] == "local-read" and op["type"] == "ok"]

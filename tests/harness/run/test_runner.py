@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -724,11 +723,3 @@ def test_a_full_disk_ends_the_run_and_faults_are_still_healed() -> None:
     assert "cannot write the history: [Errno 28] No space left" in (result.crash or "")
     assert log == ["inject 0", "heal 0"]
     assert result.ended_ns < NS_PER_S
-
-
-def test_result_is_json(tmp_path: Path) -> None:
-    plan = registers_plan(faults=[FAULT], nemeses={"fake": FakeNemesis()})
-    result, _ = run_plan(plan, tmp_path)
-    text = json.loads(json.dumps(result.to_json()))
-    assert text["faults"][0]["injection"]["outcome"] == "installed"
-    assert text["crash"] is None

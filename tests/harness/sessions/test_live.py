@@ -136,6 +136,10 @@ def test_what_cannot_be_stopped_breaks_the_harness_not_the_run(
     assert done.judgement is not None
     assert done.judgement.system is Valid.VALID
     assert "no such luck" in str(done.crash)
+    stored = load_results(done.run_dir)
+    assert stored is not None
+    assert stored["harness_traceback"].startswith("Traceback")
+    assert "no such luck" in stored["harness_traceback"]
     assert done.run_dir.report.is_file()
     assert done.summary()["verdict"] == "unknown"
 
