@@ -52,6 +52,7 @@ _CONNECT = (
 )  # a third of all jars, for tools that we do not run
 _TO_LOG4J_1 = ("org.slf4j", "slf4j-reload4j")  # where logs go without our configuration
 _KAFKA = "org.apache.kafka"
+_NOT_THERE = f"ould not find artifact {_KAFKA}:kafka_2.13:"  # what Maven says
 _LOG4J = "org.apache.logging.log4j"
 _POM = (
     "<project><modelVersion>4.0.0</modelVersion>"
@@ -264,6 +265,8 @@ def _resolve(folder: Path, what: str) -> None:
         )
     except subprocess.TimeoutExpired:
         raise KafkaMissingError(f"Maven did not fetch {what} in {_FETCH_TIMEOUT_S} s") from None
+    if _NOT_THERE in done.stdout:
+        raise KafkaMissingError(f"Maven finds no {what}: look at the version")
     if done.returncode != 0 or not (folder / "lib").is_dir():
         raise KafkaMissingError(
             f"Maven could not fetch {what} (is the network there?): " + done.stdout.strip()[-500:]

@@ -7,12 +7,12 @@ import sys
 from harness.errors import UsageError
 from harness.systems.kafka.agent import agent_jar
 from harness.systems.kafka.distribution import KafkaMissingError, fetch_classes, ready
-from harness.systems.kafka.releases import DEFAULT, Release, known
+from harness.systems.kafka.releases import DEFAULT, Release, released
 
 
 def main(version: str) -> None:
     """Fetch a release and make its agent; the default one starts quickly."""
-    release = Release(known(version))
+    release = Release(released(version))
     found = fetch_classes(release)
     agent_jar(found)
     home = (ready(found) if version == DEFAULT else found).home

@@ -19,9 +19,9 @@ from harness.systems.nodes.processes import DYNAMIC, QUORUM_SETTING
 DEFAULT: Final = "4.1.2"
 KNOWN: Final = (
     *("3.3.2", "3.4.0", "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.1", "3.9.2"),
-    *("4.0.1", "4.0.2", "4.1.2", "4.2.0", "4.2.1", "4.3.1", "4.4.0"),
+    *("4.0.1", "4.0.2", "4.1.2", "4.2.0", "4.2.1", "4.2.2", "4.3.1", "4.4.0"),
 )
-# All that are known run as processes, and as raft clients alone in the simulator.
+# All of these run as processes, and as raft clients alone in the simulator; others are tried.
 OLDEST: Final = (3, 3)
 WHOLE_SINCE: Final = (3, 4)  # whole controllers in the simulator
 IMAGES_SINCE: Final = (3, 7)  # told of by the agent of live nodes
@@ -64,6 +64,7 @@ VERSION: Final = "krucible.kafka.version"
 HOME: Final = "krucible.kafka.home"
 UPGRADE: Final = "krucible.kafka.upgrade"
 _JAR: Final = re.compile(r"kafka-raft-(\d+\.\d+.*)\.jar")
+_RELEASED: Final = re.compile(r"\d+\.\d+\.\d+")
 _FOLDERS: Final = ("lib", "libs")  # of a home: as in our cache; as in Kafka's own archives
 
 Line = tuple[int, int]
@@ -107,10 +108,10 @@ def release_of(settings: Mapping[str, str], node: str | None = None) -> Release:
     """Give the release of a node, or of all that have none of their own; raises UsageError."""
     own = None if node is None else settings.get(f"{VERSION}.{node}")
     if own is not None:
-        return Release(known(own, f"--set {VERSION}.{node}"))
+        return Release(released(own, f"--set {VERSION}.{node}"))
     version, home = settings.get(VERSION), settings.get(HOME)
     if home is None:
-        return Release(DEFAULT if version is None else known(version, "--kafka-version"))
+        return Release(DEFAULT if version is None else released(version, "--kafka-version"))
     built = build_in(Path(home))
     if version not in (None, built.version):
         raise UsageError(f"--kafka-home {home}: it has Kafka {built.version}, not {version}")
@@ -126,7 +127,9 @@ def releases_of(settings: Mapping[str, str]) -> dict[str | None, Release]:
 def all_releases(settings: Mapping[str, str]) -> tuple[Release, ...]:
     """Give all releases that nodes of a run may be of, each once: at first, or after an upgrade."""
     option = f"--set {UPGRADE}"
-    later = [Release(known(each, option)) for each in settings.get(UPGRADE, "").split(",") if each]
+    later = [
+        Release(released(each, option)) for each in settings.get(UPGRADE, "").split(",") if each
+    ]
     return tuple(dict.fromkeys([*releases_of(settings).values(), *later]))
 
 
@@ -149,10 +152,14 @@ def build_in(home: Path) -> Release:
     raise UsageError(f"--kafka-home {home}: want a folder with Kafka's jars in lib or libs")
 
 
-def known(version: str, option: str = "Apache Kafka") -> str:
-    """Give a version back that is known; raises UsageError."""
-    if version not in KNOWN:
-        raise UsageError(f"{option} {version}: krucible does not know it; want {', '.join(KNOWN)}")
+def released(version: str, option: str = "Apache Kafka") -> str:
+    """Give the version of a release back that may be tried; raises UsageError."""
+    if _RELEASED.fullmatch(version) is None or line_of(version) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise UsageError(
+            f"{option} {version}: want a release from {oldest} on, in three numbers; "
+            f"krucible was tried with {', '.join(KNOWN)}"
+        )
     return version
 
 

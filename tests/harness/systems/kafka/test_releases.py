@@ -39,10 +39,19 @@ def test_a_node_is_of_the_release_of_all_unless_it_has_its_own() -> None:
 
 
 @pytest.mark.parametrize("setting", [VERSION, f"{VERSION}.n1"])
-def test_a_release_that_is_not_known_is_refused_with_those_that_are(setting: str) -> None:
-    with pytest.raises(UsageError, match=r"9\.9\.9: krucible does not know it; want ") as told:
-        check_settings({setting: "9.9.9"})
+@pytest.mark.parametrize("version", ["3.2.3", "2.8.0", "4.1", "4.1.2.3", "latest", "4.1.2-rc0"])
+def test_what_is_no_release_from_3_3_on_is_refused_with_those_that_were_tried(
+    setting: str, version: str
+) -> None:
+    with pytest.raises(UsageError, match=rf"{version}: want a release from 3\.3 on") as told:
+        check_settings({setting: version})
     assert str(told.value).endswith(", ".join(KNOWN))
+
+
+@pytest.mark.parametrize("version", ["4.1.1", "4.4.7", "5.0.0"])
+def test_a_release_that_nobody_tried_is_taken(version: str) -> None:
+    assert release_of({VERSION: version}) == Release(version)
+    assert version not in KNOWN
 
 
 def test_nodes_join_by_themselves_only_where_the_release_and_the_quorum_let_them() -> None:
@@ -66,7 +75,7 @@ def test_an_image_is_for_containers_alone() -> None:
 def test_a_command_says_it() -> None:
     done = krucible("sim", "--system", "kafka", "--kafka-version", "2.8.0")
     assert done.code == 254
-    assert "--kafka-version 2.8.0: krucible does not know it" in done.complaint
+    assert "--kafka-version 2.8.0: want a release from 3.3 on, in three numbers" in done.complaint
     done = krucible("sim", "--kafka-version", DEFAULT)
     assert done.code == 254
     assert "unknown setting 'krucible.kafka.version'" in done.complaint
