@@ -8,10 +8,12 @@ and an election take one after the other, and some seconds more. Source: KAFKA-1
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
+from checkers.replay.unheard import unheard
 from checkers.timeline.windows import FaultWindow
 from harness.contracts.checker import RunData
+from harness.history.ops import Op
 from harness.verdict import Anomaly
 
 FETCH_SETTING: Final = "controller.quorum.fetch.timeout.ms"
@@ -43,8 +45,9 @@ def standstills(
     """
     if any(op.f == "abort" for op in run.history.nemesis()):
         return
-    recovery = _recovery(run)
-    if recovery is not None and recovery.get("down"):
+    end = _recovery(run)
+    recovery = {} if end is None else end.value
+    if recovery.get("down"):
         return
     limit_ms = patience_ms(run.spec.settings)
     for outage in outages:
@@ -57,12 +60,14 @@ def standstills(
                     f" {limit_ms / 1e3:g} s it must be",
                     time_ns=end_ns,
                 )
-    waited_ms = 0 if recovery is None else recovery.get("elapsed_ms") or 0
-    if recovery is not None and not recovery["recovered"] and waited_ms >= limit_ms:
+    waited_ms = recovery.get("elapsed_ms") or 0
+    if end is not None and not recovery["recovered"] and waited_ms >= limit_ms:
+        lost = unheard(run.events, end.time_ns - int(waited_ms * NS_PER_MS))
+        why = "".join(f"; {each}" for _, each in sorted(lost.items()))
         yield Anomaly(
             "L2",
             f"{waited_ms / 1e3:g} s after the last heal, with all nodes running, no leader was"
-            " there that commits and that all nodes follow",
+            f" there that commits and that all nodes follow{why}",
         )
 
 
@@ -81,9 +86,9 @@ def calm(span: Span, windows: Sequence[FaultWindow]) -> Iterator[Span]:
         yield begin_ns, end_ns
 
 
-def _recovery(run: RunData) -> Mapping[str, Any] | None:
+def _recovery(run: RunData) -> Op | None:
     ends = [
-        op.value
+        op
         for op in run.history.nemesis()
         if op.f == "recovery" and isinstance(op.value, Mapping) and "recovered" in op.value
     ]

@@ -8,6 +8,7 @@ from operator import itemgetter
 
 from checkers.monitor.monitor import Monitor
 from checkers.replay.trace import Event
+from checkers.replay.unheard import unheard
 from harness.contracts.checker import RunData
 from harness.verdict import Anomaly
 
@@ -40,19 +41,25 @@ def converged(run: RunData, monitor: Monitor) -> Convergence:
     marks = [(at, e) for at, e in _timed(monitor.told("commits")) if e["as"] == "leader"]
     latest = _committed_by(marks, end_ns)
     due = _committed_by(marks, max(healed_ns, end_ns - GRACE_NS))
+    lost = unheard(run.events, healed_ns)
     for node, reached in sorted(_reached(run, monitor).items()):
         if latest is not None and reached >= latest[0]:
             found.checked += 1
         elif due is not None:
             found.checked += 1
-            _judge(found, node, reached, due, (healed_ns, end_ns))
+            _judge(found, node, reached, due, (healed_ns, end_ns), lost.get(node))
     return found
 
 
 def _judge(
-    found: Convergence, node: str, reached: int, due: tuple[int, Event], window: tuple[int, int]
+    found: Convergence,
+    node: str,
+    reached: int,
+    due: tuple[int, Event],
+    window: tuple[int, int],
+    lost: str | None,
 ) -> None:
-    """Note a node that has not reached what was due."""
+    """Note a node that has not reached what was due; ``lost`` says what became of its Fetches."""
     value, by = due
     healed_ns, end_ns = window
     if reached >= value:
@@ -60,6 +67,7 @@ def _judge(
     message = (
         f"{node} ended at high watermark {reached}, but {value} was committed by"
         f" n{by['node']}, {(end_ns - by['rx_ns']) / 1e9:.1f} s before the end"
+        f"{'' if lost is None else f'; {lost}'}"
     )
     if end_ns - healed_ns >= GRACE_NS:
         found.anomalies.append(

@@ -160,6 +160,19 @@ def test_a_node_that_stays_behind_after_the_heal() -> None:
     )
 
 
+def test_a_node_that_stays_behind_says_whether_its_fetches_arrive() -> None:
+    trace = healthy(3, 1)
+    fault(trace, healed=True)
+    behind(trace)
+    for _ in range(4):
+        trace.now_ns += GRACE_NS // 4
+        trace.emit(4, "fetch_tx", off=6, last_ep=1, to=1)
+    trace.now_ns += GRACE_NS
+    trace.emit(1, "stop", why="teardown")
+    found = [each.message for each in judged(trace).anomalies if each.invariant == "L8"]
+    assert found[0].endswith("s before the end; n1 took none of the 4 Fetches that n4 sent to it")
+
+
 def test_a_node_that_is_behind_shortly_after_the_heal_is_undecided() -> None:
     trace = healthy(3, 1)
     behind(trace)

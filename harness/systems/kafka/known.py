@@ -166,6 +166,8 @@ BY_THE_WALL: Final = tuple(
         ("L1", " resigned in epoch ", "docs/findings.md, a leader whose clock went", True),
         ("L8", ", resigned in epoch ", "docs/findings.md, a leader whose clock went", True),
         ("L8", ", prospective in epoch ", WALL, True),
+        ("L2", " took none of the ", WALL, True),
+        ("L8", " took none of the ", WALL, True),
     )
 )
 

@@ -94,6 +94,16 @@ def test_a_recovery_that_does_not_come_is_invalid(more: dict[str, object], valid
     assert len(messages(result)) == (valid is Valid.INVALID)
 
 
+def test_a_recovery_that_does_not_come_names_whose_fetches_arrive_nowhere() -> None:
+    tale = Tale()
+    tale.op(0, 10)
+    tale.recover(60_000, recovered=False, elapsed_ms=LIMIT_MS)
+    asked = {"t": "fetch_tx", "off": 0, "to": 2, "rx_ns": 59_000 * MS}
+    events = {"n1": [asked] * 4, "n2": [{"t": "hwm", "v": 3, "rx_ns": 59_500 * MS}]}
+    (message,) = messages(availability(tale.run(events=events)))
+    assert message.endswith("all nodes follow; n2 took none of the 4 Fetches that n1 sent to it")
+
+
 def test_calm_is_what_no_fault_covers() -> None:
     windows = [
         FaultWindow(2, "kill", 30 * MS, end_ns=40 * MS),
