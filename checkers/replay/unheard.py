@@ -1,7 +1,7 @@
-"""Finds nodes whose Fetches arrive nowhere: sent, as their traces say, and taken up by nobody.
+"""Finds nodes whose Fetches never reach the node that they are sent to.
 
-Such a node is alive and believes that it asks; what keeps its requests is below the raft client,
-or on the way.
+The sender's trace says that they were sent, and the other's that none was taken up. The cause is
+below the raft client, or in the network.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ASKED_MIN: Final = 3  # Fetches; fewer may be on their way
 
 
 def unheard(events: Mapping[str, Iterable[Mapping[str, Any]]], since_ns: int) -> dict[str, str]:
-    """Tell of nodes that have asked another in vain since a time, each in words, by name.
+    """Name the nodes none of whose Fetches arrived since a time; each with a sentence.
 
     Args:
         events: The events of each node, by its name, as they lie in a run.

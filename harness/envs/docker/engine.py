@@ -31,7 +31,7 @@ _BUILD_TIMEOUT_S = 600
 _REMOVAL_S = 10.0  # of a container or a network, that somebody else has begun
 _POLL_S = 0.02
 _NOT_FOUND, _CONFLICT = 404, 409
-_FRAME = struct.Struct(">4xL")  # which stream, and how many bytes: before all that a command says
+_FRAME = struct.Struct(">4xL")  # before each piece of output: its stream, and its length
 
 
 class EngineError(EnvError):
@@ -57,7 +57,7 @@ def knock(host: str, *, timeout_s: float = 5.0) -> None:
 
 
 def _frames(answer: bytes) -> Iterator[bytes]:
-    """Take what a command has said out of its frames; raises OSError when the last is not whole."""
+    """Yield the output in each frame of an answer; raises OSError when the last is cut short."""
     position = 0
     while position < len(answer):
         end = position + _FRAME.size
@@ -331,8 +331,8 @@ class Engine:
     def _start(self, command: str) -> bytes:
         """Start a command that was made, and read the Engine's answer until the command ends.
 
-        The SDK reads such an answer from below the buffer that has taken its header: what came in
-        one packet with that is lost to it, which happens where the host is busy.
+        The SDK's ``exec_start`` reads past the buffer that holds the header. Where the host is busy
+        the output comes in the same packet as the header, and the SDK loses it.
         """
         import docker.errors  # noqa: PLC0415 - see the top
         import requests  # noqa: PLC0415

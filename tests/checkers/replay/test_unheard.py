@@ -1,4 +1,4 @@
-"""Whose Fetches arrive nowhere is named; who asks too little, or whom a peer hears, is not."""
+"""Checks which nodes are named because none of their Fetches reaches its target."""
 
 from __future__ import annotations
 

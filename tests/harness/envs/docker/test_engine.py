@@ -1,4 +1,4 @@
-"""What the Engine says of a command is read whole, however its bytes arrive."""
+"""Checks that our client reads all output of a command in a container, in whatever packets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.envs.docker.engine import Engine, EngineError
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Runs no command, but tells of one as the Engine does: in frames, until the end."""
+    """Answers as the Docker Engine does, without running the command."""
 
     protocol_version = "HTTP/1.1"
 
@@ -33,7 +33,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._json({"ExitCode": 3} if "/exec/" in self.path else {"Version": "0"})
 
     def do_POST(self) -> None:
-        """Make a command, or send all that it says in the very packet of the header."""
+        """Make a command, or start it: header and output leave in one packet."""
         self.rfile.read(int(self.headers["Content-Length"]))
         if not self.path.endswith("/start"):
             self._json({"Id": "e1"})
@@ -58,12 +58,12 @@ class _Server(socketserver.ThreadingUnixStreamServer):
 
 
 def frame(stream: int, data: bytes) -> bytes:
-    """What a command says on one of its streams, as the Engine wraps it."""
+    """Wrap a piece of output as the Engine does: number of the stream, length, bytes."""
     return struct.pack(">BxxxL", stream, len(data)) + data
 
 
 def started(frames: bytes, status: str = "200 OK") -> bytes:
-    """The Engine's whole answer to the start of a command."""
+    """Make the Engine's whole answer to the start of a command: header, then frames."""
     return f"HTTP/1.1 {status}\r\nContent-Type: x\r\n\r\n".encode() + frames
 
 
