@@ -20,9 +20,10 @@ from harness.errors import UsageError
 from harness.healing.journal import Entry, read_journal
 from harness.history.ops import read_jsonl
 from harness.processes.procfs import state_of
+from harness.run.explained import findings_of
 from harness.store.folder import RunDir, Store
 from harness.store.reading import load_run
-from harness.verdict import EXIT_UNKNOWN, EXIT_VALID
+from harness.verdict import EXIT_INVALID, EXIT_UNKNOWN, EXIT_VALID
 from tests.support.commands.process import COMMAND, environ, journals, krucible, marked
 
 TITLE = r"faults planned -> "  # the first line: the run has its folder
@@ -112,9 +113,13 @@ class Victim:
             read_jsonl(run_dir.history).intervals()  # raises when it is not a history
         load_run(run_dir.path)
         judged = krucible(self.folder, "check", run_dir.path)
-        # It may be too short to be sure, but a dead harness is never the nodes' fault.
-        assert judged.code in (EXIT_VALID, EXIT_UNKNOWN), judged.explain()
         assert "Traceback" not in judged.err
+        # It may be too short to be sure, but a dead harness is never the nodes' fault.
+        if judged.code not in (EXIT_VALID, EXIT_UNKNOWN):
+            results = load_run(run_dir.path).results
+            assert judged.code == EXIT_INVALID, judged.explain()
+            assert results is not None, judged.explain()
+            assert findings_of(results["anomalies"]), judged.explain()
 
 
 def _traces(pid: int) -> Iterator[Path]:
