@@ -138,7 +138,7 @@ class Monitor:
         """The handling of events of a type: who listens, what changes, who wants it."""
         feeds: list[Feed] = [each.feed for each in self._invariants if kind in each.listens]
         wanted = next((self._gathered[group] for group, of in GATHERED.items() if kind in of), None)
-        row = self._table[kind] = feeds, self.world.changes.get(kind), wanted
+        row = self._table[kind] = feeds, self.world.changes().get(kind), wanted
         return row
 
     def finish(self, logs: FinalLogs) -> list[Anomaly]:

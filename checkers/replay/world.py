@@ -318,8 +318,10 @@ class World:
         self._batch: tuple[Event, Batch] | None = None
         self.asker: tuple[Event | None, VoterKey | None] = None, None  # see ``quorum.asker_of``
         self._current: dict[int, ReplicaId] = {}
-        # How events change a replica, by type; called after they were judged.
-        self.changes: Mapping[str, Change] = {
+
+    def changes(self) -> Mapping[str, Change]:
+        """Say how events change a replica, by type; to be called after they were judged."""
+        return {
             "start": _start,
             "disk": _disk,
             "left": _left,

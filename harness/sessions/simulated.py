@@ -189,6 +189,10 @@ class _Tape:
         """Keep no op more."""
         self.ops.close()
 
+    def let_go(self) -> None:
+        """Keep nothing more of what was taken."""
+        self.watches, self.feeds, self.events, self.ops = {}, [], {}, OpList()
+
     def _fail(self, error: Exception) -> None:
         if self.broken is None:
             self.broken = error
@@ -251,7 +255,9 @@ def simulate(plan: Plan, options: RunOptions = OPTIONS, fork: Fork | None = None
                 if not (stage.halted and isinstance(error, asyncio.InvalidStateError)):
                     stage.broke(error)
             stage.end()
-        return stage.judged()
+        judged = stage.judged()
+        stage.let_go()
+        return judged
 
 
 @cache
@@ -405,6 +411,16 @@ class _Stage:
             self._tape.stop,
             left.result.crash_trace if error is None else "".join(format_exception(error)),
         )
+
+    def let_go(self) -> None:
+        """Hold nothing of the run any more, so that it is freed as soon as its caller is done.
+
+        A simulation refers to itself in many places: only a collection would free it, and with it
+        all events. In a process of hundreds of seeds that took a twentieth of the time.
+        """
+        self._tape.let_go()
+        self._watches, self._left, self._run = {}, None, None
+        self._environment = self._system = None
 
     def _judge(self, left: _Left, harness_reason: str | None) -> Judgement:
         judgement = judge_here(left.data, self._plan.checkers, harness_reason=harness_reason)

@@ -183,10 +183,10 @@ class VirtualTracer:
 
     def _take_encoded(self, tail: bytes) -> None:
         self._seq += 1
-        head = b'{"ts":%d,"seq":%d,%b' % (self._clock_ns(), self._seq, self._encoded)
-        self._lines.append(head + tail)
+        line = b'{"ts":%d,"seq":%d,%b%b' % (self._clock_ns(), self._seq, self._encoded, tail)
+        self._lines.append(line)
         if self._host.watch is not None:
-            self._host.has_happened(_decode(self._lines[-1]))
+            self._host.has_happened(_decode(line))
 
     def flush(self) -> None:
         """Show the others what was emitted."""
