@@ -112,15 +112,20 @@ class PartitionEpochs(Invariant):
         name,
         title="partition epochs",
         promise=(
-            "The partition epoch rises with each change of a partition and the leader epoch with "
-            "each leader. One partition epoch means one state on all brokers."
+            "The partition epoch rises with each change of a partition. The leader epoch rises with "
+            "each leader and with each replica that goes, and not without a reason. One partition "
+            "epoch means one state on all brokers."
         ),
         why=(
             "Brokers tell new partition states from old ones by these epochs. When one comes "
             "twice, a broker may follow a leader that was replaced, and the messages it copies "
-            "there are cut later."
+            "there are cut later. With each leader epoch all followers begin anew, and all clients "
+            "look for their leader again."
         ),
-        source="KIP-497; KIP-631 (PartitionRecord); ReplicationControlManager; KAFKA-13173",
+        source=(
+            "KIP-497; KIP-631 (PartitionRecord); ReplicationControlManager; KAFKA-13173; "
+            "KAFKA-15021"
+        ),
     )
     listens: ClassVar[tuple[str, ...]] = ("isr",)
     checker: ClassVar[str] = "observers"

@@ -1,4 +1,4 @@
-"""Judges the committed metadata batch by batch: S19, C1-C3, C5, C7, C11, C13-C15, C18.
+"""Judges the committed metadata batch by batch: S19, C1-C5, C7, C11, C13-C15, C18.
 
 Source: KIP-500, KIP-631, KIP-841, KIP-966; ValidControllerState of the KRaft TLA+ specification.
 """
@@ -13,6 +13,7 @@ from checkers.committed.reference import Reference
 from checkers.invariants.cordons import CordonGuard
 from checkers.invariants.disks import DiskGuard
 from checkers.invariants.eligible import EligibleLeaders, min_isr
+from checkers.invariants.epoch_rises import EpochRises
 from checkers.invariants.granted import AlterGuard, LetGoGuard, Partition, named
 from checkers.invariants.last_leader import LastLeaderGuard
 from checkers.invariants.minima import OneMinimum
@@ -35,7 +36,7 @@ BEHIND_AGAIN = f"{SAME_INCARNATION}, by an offset before its batch"
 GIVEN_UP = ", as a reassignment is given up with nobody in sync who was a replica before it"
 GROWN = ", where the topic's other partitions are to have "  # likewise
 BOTH_WAYS = "in one reassignment both added and removed"
-JUDGED = ("S19", "C1", "C2", "C3", "C5", "C7", "C11", "C13", "C14", "C15", "C18")
+JUDGED = ("S19", "C1", "C2", "C3", "C4", "C5", "C7", "C11", "C13", "C14", "C15", "C18")
 C2 = Meaning(
     "C2",
     title="no fenced broker in sync",
@@ -79,6 +80,7 @@ class MetadataWalk:
         self._eligible, self._disks = EligibleLeaders(), DiskGuard()
         self._cordons, self._shrinks = CordonGuard(), ShrinkGuard()
         self._last_leaders, self._minimum = LastLeaderGuard(), OneMinimum()
+        self._rises = EpochRises()
         self._shutting_down: dict[int, int] = {}  # since which offset
         self._registrations: list[Event] = []
         self._shut_down: dict[tuple[int, int], Event] = {}  # by broker and epoch
@@ -139,6 +141,7 @@ class MetadataWalk:
         if self._over:
             return []
         found = [*self._at_the_end(), *self._alters.finish(self._begin, self._end)]
+        self.checked["C4"] += self._rises.checked
         self.checked["C5"] += self._alters.checked
         self.checked["C7"] += self._let_go.checked
         self.checked["C13"] += self._eligible.checked + self._minimum.checked
@@ -157,6 +160,7 @@ class MetadataWalk:
                 self._eligible.record(record, self._image)
                 self._disks.record(record, self._image)
                 self._shrinks.record(record, self._image)
+                self._rises.record(record, self._image)
                 self._minimum.record(record)
                 self._last_leaders.record(record, self._image)
                 yield from self._cordons.record(record, self._image, at)
@@ -164,6 +168,7 @@ class MetadataWalk:
                 self._eligible.applied(record, self._image)
                 self._disks.applied(record, self._image)
                 self._shrinks.applied(record, self._image)
+                self._rises.applied(record, self._image)
                 self._last_leaders.applied(record, self._image)
         for partition, before in self._before.items():
             after = self._image.partition(*partition)
@@ -173,6 +178,7 @@ class MetadataWalk:
         yield from self._eligible.after(self._image, batch.last)
         yield from self._disks.after(self._image, batch.last)
         yield from self._shrinks.after(self._image, batch.last)
+        yield from self._rises.after(self._image, batch.last)
         yield from self._last_leaders.after(self._image, batch.last)
         yield from self._minimum.after(self._image, batch.last)
         yield from self._brokers(batch)
