@@ -112,9 +112,9 @@ class PartitionEpochs(Invariant):
         name,
         title="partition epochs",
         promise=(
-            "The partition epoch rises with each change of a partition. The leader epoch rises with "
-            "each leader and with each replica that goes, and not without a reason. One partition "
-            "epoch means one state on all brokers."
+            "The partition epoch rises with each change of a partition. The leader epoch rises "
+            "with each leader and with each replica that goes, and not without a reason. One "
+            "partition epoch means one state on all brokers."
         ),
         why=(
             "Brokers tell new partition states from old ones by these epochs. When one comes "

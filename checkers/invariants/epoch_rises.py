@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from checkers.invariants.granted import Partition, named
 from harness.verdict import Anomaly
 from node.metadata import schemas as s
-from node.metadata.features import IBP_3_6_IV0
+from node.metadata.features import IBP_3_6_IV0, METADATA_VERSION
 from node.metadata.image import MetadataImage
 from node.metadata.state import NO_LEADER, PartitionState
 
@@ -24,7 +24,7 @@ class EpochRises:
     Reasons are another leader, or none; a replica that is none any more, which has to hear of it;
     and, at metadata versions before 3.6-IV0, a broker that leaves the ISR. At those the epoch also
     rises when the last of an ISR, which stays in it, is fenced again while nobody leads; that
-    disturbs nobody, and is not judged.
+    disturbs nobody, and is not judged. Nor is an ISR that shrinks in a log without a level.
     """
 
     def __init__(self) -> None:
@@ -51,6 +51,8 @@ class EpochRises:
         for partition, before, after in self._changed:
             is_old = image.metadata_version < IBP_3_6_IV0
             if is_old and before.leader == after.leader == NO_LEADER:
+                continue
+            if METADATA_VERSION not in image.features and not set(before.isr) <= set(after.isr):
                 continue
             self.checked += 1
             why = _reason(before, after, is_old=is_old)

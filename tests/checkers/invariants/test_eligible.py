@@ -157,7 +157,7 @@ def test_a_replica_that_joins_as_a_move_ends_may_lead_at_once() -> None:
 
 
 def test_who_is_no_replica_any_more_is_left_to_another_invariant() -> None:
-    gone: Batch = change(replicas=(1,))
+    gone: Batch = change(leader=1, replicas=(1,))
     found = walked(ENABLED, SMALL, gone).anomalies
     assert [each.invariant for each in found] == ["C3"]
 
