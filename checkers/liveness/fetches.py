@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final
@@ -56,9 +56,9 @@ def unanswered_fetches(history: History, events: Events) -> tuple[int, list[Anom
     heard_ns: dict[_Process, int] = {}  # last of all
     asked: list[list[Event]] = []  # by node
     for of_node in events.values():
+        heard_ns.update((_process(event), event["rx_ns"]) for event in _last_words(of_node))
         asked.append(own := [])
         for event in of_node:
-            heard_ns[event["node"], event["inc"]] = event["rx_ns"]
             kind = event["t"]
             if kind in _MOVES:
                 lives[_process(event)].moves_ns.append(event["rx_ns"])
@@ -72,6 +72,9 @@ def unanswered_fetches(history: History, events: Events) -> tuple[int, list[Anom
             sent_ns = sent["rx_ns"]
             if not calm.covers(sent_ns, sent_ns + WAIT_NS):  # as most of a run under faults
                 continue
+            if lives[_process(sent)].moves_within(sent_ns, sent_ns + WAIT_NS):  # as most
+                checked += (sent["node"], sent.get("to"), sent["off"]) in accepted
+                continue
             taken = _taken(sent, accepted)
             if taken is None:
                 continue
@@ -84,6 +87,11 @@ def unanswered_fetches(history: History, events: Events) -> tuple[int, list[Anom
                 found.append(_silence(sent, taken, due_ns))
                 break
     return checked, found
+
+
+def _last_words(of_node: Sequence[Event]) -> Iterable[Event]:
+    """The last event of each process of a node."""
+    return {event["inc"]: event for event in of_node}.values()
 
 
 def _taken(sent: Event, accepted: Mapping[tuple[int, int, int], Sequence[Event]]) -> Event | None:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from crc32c import crc32c
 
-from node.log.layout import PARTITION, segment_base, segment_name
+from node.log.layout import PARTITION, segment_base
 from node.log.memory_disk import MemoryDisk
 
 _HEAD: Final = Struct(">qiibIhi")  # base offset, length, epoch, magic, CRC, attributes, last delta
@@ -50,6 +50,8 @@ class DurableLog:
             for path in disk.contents()
             if path.parent.name == PARTITION and segment_base(path.name) is not None
         }
+        self._by_base: dict[int, Path] = {}  # the same segments by their base offsets, in order
+        self._sort()
         self._found: list[_Found] = []
         self._loose: set[Path] = set()  # segments that may come back, or a part of them
         self._dropped = False  # since the last look
@@ -64,6 +66,8 @@ class DurableLog:
             del self._segments[segment]
         else:
             self._segments[segment] = now
+        if before is None or now is None:
+            self._sort()
         if before is not None:
             if now is None or now[0] != before[0]:
                 self._loose.add(segment)
@@ -73,6 +77,10 @@ class DurableLog:
         if now is not None and now[2]:
             self._loose.add(segment)
         return True
+
+    def _sort(self) -> None:
+        bases = {segment_base(path.name) or 0: path for path in self._segments}
+        self._by_base = {base: bases[base] for base in sorted(bases)}
 
     def _drop(self, segment: Path, size: int) -> None:
         """Forget what was found in a segment beyond a size, and what follows it.
@@ -96,10 +104,9 @@ class DurableLog:
         ``begin`` and ``upto`` (exclusive) are offsets, ``batches`` the durable ones at ``from`` or
         above, ``back`` those that were cut and may come back.
         """
-        if not self._segments:
+        if not self._by_base:
             return None
-        first = min(self._segments, key=lambda path: path.name)
-        begin = segment_base(first.name) or 0
+        begin, first = next(iter(self._by_base.items()))
         if self._found and self._found[0].segment != first:
             self._found.clear()
             self._dropped = True
@@ -120,17 +127,16 @@ class DurableLog:
             segment, position, _ = self._found[-1]
         disk = self._disk
         while disk.is_settled(segment):
-            found = _batch_at(disk, segment, position, disk.fsynced_size(segment))
+            end = disk.fsynced_size(segment)
+            found = None if position == end else _batch_at(disk, segment, position, end)
             if found is not None and found[0].base == offset:
                 batch, size = found
                 position, offset = position + size, batch.last + 1
                 self._found.append(_Found(segment, position, batch))
                 yield batch
                 continue
-            if len(self._segments) == 1:
-                return
-            rolled = segment.with_name(segment_name(offset))
-            if rolled == segment:
+            rolled = self._by_base.get(offset)
+            if rolled is None or rolled == segment:
                 return
             segment, position = rolled, 0
 
