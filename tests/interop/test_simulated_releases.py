@@ -31,7 +31,6 @@ from harness.systems.kafka.releases import (
     KNOWN,
     UPGRADE,
     VERSION,
-    WHOLE_SINCE,
     Release,
     line_of,
 )
@@ -44,13 +43,12 @@ pytestmark = pytest.mark.slow
 TIMEOUT_S = 300
 WIPE = "disk-wipe-keep-id"
 EARLY = "docs/kafka.md, a leader before 3.6 is told early"
-NEWEST = KNOWN[-1]
+OLDEST, NEWEST = KNOWN[0], KNOWN[-1]
 OTHERS = [version for version in KNOWN if version not in (DEFAULT, NEWEST)]
-WHOLE = [version for version in OTHERS if line_of(version) >= WHOLE_SINCE]
 # Leaders before 3.6 send who has nothing their whole log, if they have it still.
-SENDS_SNAPSHOTS = [version for version in WHOLE if line_of(version) >= (3, 6)]
+SENDS_SNAPSHOTS = [version for version in OTHERS if line_of(version) >= (3, 6)]
 PEACE = ("--nemesis", "none")
-BRIEF = [(version, "producer-ids") for version in (NEWEST, "3.4.1")]
+BRIEF = [(version, "producer-ids") for version in (NEWEST, OLDEST)]
 
 
 def fetched(*versions: str) -> None:
@@ -102,7 +100,6 @@ def twice(tmp_path: Path, *options: object) -> list[dict[str, Any]]:
             for version in (NEWEST, *OTHERS)
             for workload in ("register", "producer-ids")
             if (version, workload) not in BRIEF
-            if workload == "register" or version in (NEWEST, *WHOLE)
         ),
     ],
 )
