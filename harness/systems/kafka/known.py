@@ -222,6 +222,10 @@ READMITS: Final = Known(
 NAMES_OWNERS: Final = Known(
     "S22", " has sha ", "docs/kafka.md, a controller's snapshots before 3.4"
 )
+# And it has what came later, where that was replaced while the snapshot was made (KAFKA-15271).
+HAS_TOO_MUCH: Final = Known(
+    "S22", " has size ", "docs/kafka.md, a controller's snapshots before 3.4", red=True
+)
 # Before 3.6 who starts reads its log from where that begins, and makes snapshots on the way.
 FREEZES_AGAIN: Final = Known(
     "S22", ", and had one that ends at ", "docs/kafka.md, older snapshots before 3.6"
@@ -501,9 +505,10 @@ BEFORE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (COUNTS_FETCHERS_SINCE, (LEADS_ON,)),
     (AMENDS_SINCE, (FENCES_AGAIN,)),
     (CLAIMS_CAUGHT_UP_SINCE, CLAIMS_EARLY),
-    (FSYNCS_SNAPSHOTS_SINCE, NAMED_TOO_EARLY),
-    (NAMES_EPOCHS_SINCE, (READMITS,)),
     (FREEZES_IMAGES_SINCE, (NAMES_OWNERS,)),
+    (FSYNCS_SNAPSHOTS_SINCE, NAMED_TOO_EARLY),
+    (FREEZES_IMAGES_SINCE, (HAS_TOO_MUCH,)),
+    (NAMES_EPOCHS_SINCE, (READMITS,)),
     (LOADS_NEWEST_SINCE, (FREEZES_AGAIN,)),
     (WRITES_NOTHING_REFUSED_SINCE, KEEPS_REFUSED),
     (KEEPS_ELIGIBLE_SINCE, (FORGETS_ELIGIBLE,)),

@@ -22,7 +22,7 @@ import scala.Option;
 /**
  * Has a node load its metadata by Kafka's own BrokerMetadataListener, as BrokerServer does before 3.4. A broker makes
  * snapshots of its images, by BrokerMetadataSnapshotter; where there is a controller, that makes them of its own memory.
- * Images are published from when the node has read all that is committed: BrokerServer waits until a controller has told it so.
+ * A fault of it is logged. Images are published from when the node has read all that is committed: BrokerServer waits until a controller has told it so.
  */
 final class SimLoader extends BrokerMetadataListener implements MetadataPublisher {
     private final KafkaRaftClient<ApiMessageAndVersion> client;
@@ -53,7 +53,7 @@ final class SimLoader extends BrokerMetadataListener implements MetadataPublishe
     ) {
         MetadataSnapshotter own = SimController.isOn(node) ? null : new BrokerMetadataSnapshotter(
             node.id, node.clock, Option.empty(), new BrokerSnapshotWriterBuilder(client));
-        client.register(new SimLoader(node, client, loading, publishers, Option.apply(own)));
+        client.register(new SimLoader(node, client, other, publishers, Option.apply(own)));
     }
 
     /** Let a controller make snapshots of its memory. */
