@@ -128,8 +128,15 @@ def test_the_raft_client_of_3_3_survives_kills_and_cuts(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("version", ["3.4.1", "3.5.2", "3.6.2"])
-@pytest.mark.parametrize("workload", ["brokers", "reassign", "admin"])
+@pytest.mark.parametrize(
+    ("version", "workload"),
+    [
+        (version, workload)
+        for version in ("3.3.2", "3.4.1", "3.5.2", "3.6.2")
+        for workload in ("brokers", "reassign", "admin")
+        if (version, workload) != ("3.3.2", "admin")  # it leaves settings: KAFKA-14612
+    ],
+)
 def test_controllers_before_3_7_serve_what_they_can(
     version: str, workload: str, tmp_path: Path
 ) -> None:
@@ -139,7 +146,7 @@ def test_controllers_before_3_7_serve_what_they_can(
     for told in twice(tmp_path, "--kafka-version", version, *options):
         assert told["system"] == "valid", told["anomalies"]
         checked = sum((Counter(each.get("checked", {})) for each in told["results"]), Counter())
-        assert checked.keys() >= {"C8", "C16", "C17"}, checked
+        assert min(checked[name] for name in ("C8", "C16", "C17", "S21")) > 0, checked
 
 
 @pytest.mark.long
