@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 
 from checkers.brokers.newcomers import turned_away
 from checkers.brokers.sessions import Sessions
+from checkers.brokers.shutdowns import kept_waiting
 from checkers.brokers.words import Registration, Word, caught_up, registrations, words
 from checkers.committed.reference import reference
 from checkers.invariants.brokers import BrokerEpochs, SessionTruth, UnfenceGuard
@@ -61,8 +62,9 @@ def brokers(run: RunData) -> CheckResult:
         anomalies += sessions.judge()
         checked[SESSIONS] += sessions.checked
         refusals, turned = turned_away(run, sessions.services)
-        checked[REVIVED] += refusals
-        anomalies += turned
+        waits, kept = kept_waiting(said, sessions.services, sessions.claims, sessions.unsure, log)
+        checked[REVIVED] += refusals + waits
+        anomalies += turned + kept
     reason = None if said else "no broker was told anything: nothing was judged"
     verdict = Valid.UNKNOWN if reason else Valid.VALID
     return CheckResult(

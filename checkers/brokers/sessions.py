@@ -41,6 +41,7 @@ class Reign:
 
     begin_ns: int
     end_ns: int
+    epoch: int = -1  # where it is known
 
     def overlaps(self, begin_ns: int, end_ns: int) -> bool:
         """Tell whether it has a moment in common with a span."""
@@ -50,7 +51,8 @@ class Reign:
 class Sessions:
     """Judges the sessions of all played brokers; ``checked`` counts the services looked at.
 
-    ``services`` are the times in which each incarnation was in service.
+    ``services`` are the times in which each incarnation was in service, ``claims`` those in which
+    each controller was active, and ``unsure`` incarnations of which something may be heard later.
     """
 
     def __init__(self, run: RunData, said: Sequence[Word], log: Sequence[LogBatch]) -> None:
@@ -61,16 +63,16 @@ class Sessions:
         for word in said:
             if word.f in HEARTBEATS:
                 self._heard[word.broker, word.epoch].append(word)
-        self._unsure, self._spoken = _unanswered(run)
+        self.unsure, self._spoken = _unanswered(run)
         self.services = list(_services(run, log))
         self._reigns = list(_reigns(run))
-        self._claims = list(_claims(run))
+        self.claims = list(_claims(run))
 
     def judge(self) -> Iterator[Anomaly]:
         """Services that ended early, those that should have ended, and who followed too soon."""
         for service in self.services:
             heard = self._heard.get(service.who)
-            if heard and service.who not in self._unsure:
+            if heard and service.who not in self.unsure:
                 self.checked += 1
                 yield from self._early(service, heard)
                 yield from self._late(service, heard)
@@ -107,7 +109,7 @@ class Sessions:
             return
         last = max(before, key=lambda w: w.invoked_ns)
         wanted = any(w.f in WANTS or w.shut_down for w in before)
-        active = [each for each in self._claims if each.overlaps(last.invoked_ns, end_ns)]
+        active = [each for each in self.claims if each.overlaps(last.invoked_ns, end_ns)]
         if last.fenced or wanted or len(active) != 1 or active[0].begin_ns > last.invoked_ns:
             return
         if end_ns - last.invoked_ns < self._session_ns:
@@ -229,12 +231,13 @@ def _claims(run: RunData) -> Iterator[Reign]:
     """Times in which each controller was active, or took itself for it."""
     for events in run.events.values():
         begin_ns: int | None = None
+        epoch = -1
         for event in events:
             kind = event.get("t")
             if kind in ("claim", "renounce", "start") and begin_ns is not None:
-                yield Reign(begin_ns, event["rx_ns"])
+                yield Reign(begin_ns, event["rx_ns"], epoch)
                 begin_ns = None
             if kind == "claim":
-                begin_ns = event["rx_ns"]
+                begin_ns, epoch = event["rx_ns"], event["ep"]
         if begin_ns is not None:
-            yield Reign(begin_ns, events[-1]["rx_ns"])
+            yield Reign(begin_ns, events[-1]["rx_ns"], epoch)

@@ -38,7 +38,7 @@ from node.metadata.features import ELR_VERSION
 from node.metadata.fold import apply_record
 from node.metadata.image import BROKER, TOPIC, ImageError, MetadataImage, PartitionState
 from node.metadata.records import MetadataRecord, RecordError, decode_record, from_json
-from node.metadata.schemas import PartitionChangeRecord
+from node.metadata.schemas import ConfigRecord, PartitionChangeRecord, TopicRecord
 from node.metadata.snapshot import image_of_records
 from node.metadata.transactions import Transactions
 from node.wire.api import ApiKey
@@ -188,13 +188,15 @@ class AnswerChecks:
         asked, said = b64decode(event["req"]), b64decode(event["res"])
         try:
             schema = api_schema(event["api"], event["ver"])
-            request, answer = decode(schema.request, asked), flat(decode(schema.response, said))
+            request, response = decode(schema.request, asked), decode(schema.response, said)
+            answer = flat(response)
             wrong = _left_by_refusal(event, answer) or self._kept_out(event, request, answer)
+            wrong = wrong or self._left_by_topics(event, response)
             if not wrong:
                 if self._is_open(event, request, answer):
                     return
                 if event["api"] in security_answers.JUDGED:
-                    found = self._of_security(event, request, decode(schema.response, said))
+                    found = self._of_security(event, request, response)
                     if found is None:
                         return
                     wrong = found
@@ -230,6 +232,17 @@ class AnswerChecks:
             return []
         lasts_s = (event["ts"] - since["ts"]) / 1e9
         return [f"it is fenced, and refused because of a session for {lasts_s:.3f} s now"]
+
+    def _left_by_topics(self, event: Event, response: Any) -> list[str]:
+        """Nothing is written of a topic that is not created."""
+        if event["api"] != ApiKey.CREATE_TOPICS or not event["n"]:
+            return []
+        refused = {each.name for each in response.topics if each.error_code != ApiError.NONE}
+        return [
+            f"topic {name!r} was refused, and left {type(record).__name__}"
+            for record in self._written(event)
+            if (name := _topic_of(record)) in refused
+        ]
 
     def _is_open(self, event: Event, request: Any, answer: _Flat) -> bool:
         """Tell whether an answer does not follow from what is known here."""
@@ -445,6 +458,13 @@ def _left_by_refusal(event: Event, answer: _Flat) -> list[str]:
     if before != after and any(error != ApiError.NONE for error in errors_of(answer)):
         return [f"it was refused, and kraft.version, which was {before}, is {after}"]
     return []
+
+
+def _topic_of(record: MetadataRecord) -> str | None:
+    """Give the topic that a record names, which makes it or its settings."""
+    if isinstance(record, ConfigRecord):
+        return record.resource_name if record.resource_type == TOPIC else None
+    return record.name if isinstance(record, TopicRecord) else None
 
 
 def errors_of(answer: _Flat) -> list[object]:

@@ -31,7 +31,6 @@ from harness.systems.kafka.releases import (
     KNOWN,
     UPGRADE,
     VERSION,
-    WHOLE_SINCE,
     Release,
     line_of,
 )
@@ -44,13 +43,12 @@ pytestmark = pytest.mark.slow
 TIMEOUT_S = 300
 WIPE = "disk-wipe-keep-id"
 EARLY = "docs/kafka.md, a leader before 3.6 is told early"
-NEWEST = KNOWN[-1]
+OLDEST, NEWEST = KNOWN[0], KNOWN[-1]
 OTHERS = [version for version in KNOWN if version not in (DEFAULT, NEWEST)]
-WHOLE = [version for version in OTHERS if line_of(version) >= WHOLE_SINCE]
 # Leaders before 3.6 send who has nothing their whole log, if they have it still.
-SENDS_SNAPSHOTS = [version for version in WHOLE if line_of(version) >= (3, 6)]
+SENDS_SNAPSHOTS = [version for version in OTHERS if line_of(version) >= (3, 6)]
 PEACE = ("--nemesis", "none")
-BRIEF = [(version, "producer-ids") for version in (NEWEST, "3.4.1")]
+BRIEF = [(version, "producer-ids") for version in (NEWEST, OLDEST)]
 
 
 def fetched(*versions: str) -> None:
@@ -102,7 +100,6 @@ def twice(tmp_path: Path, *options: object) -> list[dict[str, Any]]:
             for version in (NEWEST, *OTHERS)
             for workload in ("register", "producer-ids")
             if (version, workload) not in BRIEF
-            if workload == "register" or version in (NEWEST, *WHOLE)
         ),
     ],
 )
@@ -131,8 +128,15 @@ def test_the_raft_client_of_3_3_survives_kills_and_cuts(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("version", ["3.4.1", "3.5.2", "3.6.2"])
-@pytest.mark.parametrize("workload", ["brokers", "reassign", "admin"])
+@pytest.mark.parametrize(
+    ("version", "workload"),
+    [
+        (version, workload)
+        for version in ("3.3.2", "3.4.1", "3.5.2", "3.6.2")
+        for workload in ("brokers", "reassign", "admin")
+        if (version, workload) != ("3.3.2", "admin")  # it leaves settings: KAFKA-14612
+    ],
+)
 def test_controllers_before_3_7_serve_what_they_can(
     version: str, workload: str, tmp_path: Path
 ) -> None:
@@ -142,7 +146,7 @@ def test_controllers_before_3_7_serve_what_they_can(
     for told in twice(tmp_path, "--kafka-version", version, *options):
         assert told["system"] == "valid", told["anomalies"]
         checked = sum((Counter(each.get("checked", {})) for each in told["results"]), Counter())
-        assert checked.keys() >= {"C8", "C16", "C17"}, checked
+        assert min(checked[name] for name in ("C8", "C16", "C17", "S21")) > 0, checked
 
 
 @pytest.mark.long

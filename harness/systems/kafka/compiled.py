@@ -3,8 +3,8 @@
 ``java/seam`` has what Python and Java speak of, with types of the JDK alone. The layers for a
 release are compiled against its jars: those of ``java/told``, which is what nodes tell, with those
 of ``java/release`` for simulated nodes, or those of ``java/agent`` for live ones. Those of
-``java/controller`` come with them for releases whose whole controllers are simulated, and those of
-``java/images`` with these, and with those of agents that tell of images. A JDK's javac does it,
+``java/controller``, for whole controllers, and of ``java/images`` come with simulated nodes, and
+the latter also with those of agents that tell of images. A JDK's javac does it,
 else the compiler of Eclipse, which Maven brings and a plain Java runs.
 """
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from harness.agent.java import java_version
 from harness.systems.kafka.distribution import KafkaDist, KafkaMissingError, fetch_jars
 from harness.systems.kafka.layers import sources_of
-from harness.systems.kafka.releases import IMAGES_SINCE, WHOLE_SINCE
+from harness.systems.kafka.releases import IMAGES_SINCE
 
 SOURCES = Path(__file__).parent / "java"
 SEAM, TOLD, RELEASE = SOURCES / "seam", SOURCES / "told", SOURCES / "release"
@@ -50,8 +50,7 @@ def classes(dist: KafkaDist) -> Classes:
     common = {path.relative_to(SEAM): path.read_text("utf-8") for path in SEAM.rglob("*.java")}
     of_all = dist.home.parent / f"kafka-seam-java{java_version(dist.java)}"
     seam = compiled(dist, of_all, common, ())
-    roots = (CONTROLLER, IMAGES) if dist.release.line >= WHOLE_SINCE else ()
-    sources = sources_of(dist.release.version, TOLD, RELEASE, *roots)
+    sources = sources_of(dist.release.version, TOLD, RELEASE, CONTROLLER, IMAGES)
     own = compiled(dist, dist.home.with_name(f"{dist.home.name}-sim"), sources, (seam, *kept))
     return Classes(seam, own, kept)
 

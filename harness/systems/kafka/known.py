@@ -17,6 +17,7 @@ from harness.systems.kafka.releases import (
     DRAWS_BACKOFFS_SINCE,
     ELECTS_EMPTY_UNTIL,
     FORGETS_TOPICS_SINCE,
+    FREEZES_IMAGES_SINCE,
     FSYNCS_SNAPSHOTS_SINCE,
     HEARD_AT_ONCE_SINCE,
     JOINS_SINCE,
@@ -28,10 +29,12 @@ from harness.systems.kafka.releases import (
     KEEPS_SETTINGS_UNTIL,
     LEADS_NOTHING_ANEW_SINCE,
     LEADS_WHEN_ELECTED_SINCE,
+    LOADS_NEWEST_SINCE,
     LOSES_PASSWORDS_UNTIL,
     NAMES_EPOCHS_SINCE,
     PAUSES_SINCE,
     VOTES_KEPT_SINCE,
+    WRITES_NOTHING_REFUSED_SINCE,
     Line,
     Release,
 )
@@ -214,6 +217,26 @@ READMITS: Final = Known(
     ", which had already registered again, with ",
     "docs/kafka.md, a replica that restarted before 3.5",
     red=True,
+)
+# Before 3.4 a snapshot of a controller says who got the last producer ids, and a broker's does not.
+NAMES_OWNERS: Final = Known(
+    "S22", " has sha ", "docs/kafka.md, a controller's snapshots before 3.4"
+)
+# And it has what came later, where that was replaced while the snapshot was made (KAFKA-15271).
+HAS_TOO_MUCH: Final = Known(
+    "S22", " has size ", "docs/kafka.md, a controller's snapshots before 3.4", red=True
+)
+# Before 3.6 who starts reads its log from where that begins, and makes snapshots on the way.
+FREEZES_AGAIN: Final = Known(
+    "S22", ", and had one that ends at ", "docs/kafka.md, older snapshots before 3.6"
+)
+# Before 3.4 a topic that is refused leaves its settings (KAFKA-14612).
+KEEPS_REFUSED: Final = tuple(
+    Known(invariant, told, "docs/kafka.md, settings of a refused topic", red=True)
+    for invariant, told in (
+        ("C17", " was refused, and left "),
+        ("C16", "settings of ConfigResource(type=TOPIC,"),
+    )
 )
 # Before 4.0 who has a vote on disk begins unattached, though a newer release left a leader there.
 FORGETS_LEADER: Final = Known(
@@ -482,8 +505,12 @@ BEFORE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (COUNTS_FETCHERS_SINCE, (LEADS_ON,)),
     (AMENDS_SINCE, (FENCES_AGAIN,)),
     (CLAIMS_CAUGHT_UP_SINCE, CLAIMS_EARLY),
+    (FREEZES_IMAGES_SINCE, (NAMES_OWNERS,)),
     (FSYNCS_SNAPSHOTS_SINCE, NAMED_TOO_EARLY),
+    (FREEZES_IMAGES_SINCE, (HAS_TOO_MUCH,)),
     (NAMES_EPOCHS_SINCE, (READMITS,)),
+    (LOADS_NEWEST_SINCE, (FREEZES_AGAIN,)),
+    (WRITES_NOTHING_REFUSED_SINCE, KEEPS_REFUSED),
     (KEEPS_ELIGIBLE_SINCE, (FORGETS_ELIGIBLE,)),
     (KEEPS_EPOCHS_SINCE, RENUMBERS),
     (KEEPS_CLOSED_SINCE, (PLACES_BY_HAND,)),

@@ -56,7 +56,6 @@ from harness.systems.kafka.releases import (
     REGISTERS_SINCE,
     UPGRADE,
     VERSION,
-    WHOLE_SINCE,
     all_releases,
     line_of,
     release_of,
@@ -241,7 +240,7 @@ def _simulated(settings: Mapping[str, str]) -> SystemTraits:
     if all(release.line >= DYNAMIC_SINCE for release in releases):
         return fit
     oldest = min(release.line for release in releases)
-    offered = fit.workloads if oldest >= WHOLE_SINCE else fit.workloads & OF_RAFT_ALONE
+    offered = fit.workloads
     if oldest < REGISTERS_SINCE:
         offered -= OF_NEWER if len(releases) == 1 else OF_NEWER | OF_ADMINS  # who raise levels
     return replace(

@@ -21,9 +21,12 @@ KNOWN: Final = (
     *("3.3.2", "3.4.0", "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.1", "3.9.2"),
     *("4.0.1", "4.0.2", "4.1.2", "4.2.0", "4.2.1", "4.2.2", "4.3.1", "4.4.0"),
 )
-# All of these run as processes, and as raft clients alone in the simulator; others are tried.
+# All of these run as processes, and in the simulator as raft clients alone and whole controllers;
+# others are tried.
 OLDEST: Final = (3, 3)
-WHOLE_SINCE: Final = (3, 4)  # whole controllers in the simulator
+LOADS_NEWEST_SINCE: Final = (3, 6)  # snapshot of its own, whoever starts, and not all of its log
+FREEZES_IMAGES_SINCE: Final = (3, 4)  # controllers, whose snapshots are of their memory before
+WRITES_NOTHING_REFUSED_SINCE: Final = (3, 4)  # of topics that are not created (KAFKA-14612)
 IMAGES_SINCE: Final = (3, 7)  # told of by the agent of live nodes
 REGISTERS_SINCE: Final = (3, 7)  # controllers, and directories of brokers (KIP-919, KIP-858)
 NAMES_EPOCHS_SINCE: Final = (3, 5)  # of members, in AlterPartition (KIP-903)

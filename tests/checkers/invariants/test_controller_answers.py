@@ -35,6 +35,7 @@ from node.metadata.image import MetadataImage
 from node.metadata.records import decode_record
 from node.metadata.schemas import (
     ClearElrRecord,
+    ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
     NoOpRecord,
@@ -378,6 +379,29 @@ def test_what_a_refusal_changes_all_the_same_is_told(after: int) -> None:
     _, anomalies = judged([told])
     expected = ["it was refused, and kraft.version, which was 0, is 1"] if after else []
     assert [each.message.split(": ")[-1] for each in anomalies] == expected
+
+
+@pytest.mark.parametrize("name", ["x", "y"])
+def test_what_a_refused_topic_leaves_is_told(name: str) -> None:
+    """Apache Kafka before 3.4 left its settings (KAFKA-14612)."""
+    topic = part(
+        *(19, 5, "CreatableTopic"),
+        name="x",
+        num_partitions=-1,
+        replication_factor=100,
+        assignments=(),
+        configs=(),
+    )
+    request = 19, 5, asked(19, 5, topics=(topic,), timeout=WAIT, validate_only=False)
+    setting = ConfigRecord(
+        version=0, resource_type=2, resource_name=name, name="retention.ms", value="7"
+    )
+    _, anomalies = judged([event(request, due(request, BATCHES).response, 1)], [setting])
+    expected = ["topic 'x' was refused, and left ConfigRecord"] if name == "x" else []
+    assert [each.message.split(": ")[-1] for each in anomalies] == expected
+    known = known_of([Release("3.3.2")])
+    assert all(any(each.covers(anomaly) and each.red for each in known) for anomaly in anomalies)
+    assert not any(each.covers(a) for each in known_of([Release("3.4.0")]) for a in anomalies)
 
 
 def test_a_long_run_agrees_with_itself_and_each_lie_in_it_is_told() -> None:

@@ -17,7 +17,6 @@ BUG = ReleasedBug(
         "time_limit_s": 2.0,
         "nemeses": ("none",),
     },
-    narrowed="the raft client alone, and no faults: the first leader of a cluster shows it, and "
-    "3.3 runs in no other form",
+    narrowed="the raft client alone, and no faults: the first leader of a cluster shows it",
     known="docs/kafka.md, a leader before 3.6 is told early",
 )

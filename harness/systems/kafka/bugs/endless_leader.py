@@ -17,6 +17,6 @@ BUG = ReleasedBug(
         "pace": "long",
         "nemeses": ("partition-isolate-leader",),
     },
-    narrowed="the raft client alone, and lasting cuts of the leader: 3.3 runs in no other form",
+    narrowed="the raft client alone, and lasting cuts of the leader",
     known="docs/kafka.md, a cut-off leader before 3.7 leads on",
 )

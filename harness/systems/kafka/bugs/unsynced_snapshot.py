@@ -18,6 +18,6 @@ BUG = ReleasedBug(
         "nemeses": ("none",),
     },
     narrowed="the raft client alone, and no faults, not even a loss of power: what one would leave "
-    "is looked at all the time, and 3.3 runs in no other form",
+    "is looked at all the time",
     known="docs/kafka.md, a snapshot before 3.5.2 is named too early",
 )

@@ -166,6 +166,26 @@ def test_what_brokers_and_candidates_of_old_releases_do_is_known(
     assert any(each.excuses(anomaly) for each in known_of([Release(version)])) is known
 
 
+@pytest.mark.parametrize(("version", "known"), [("3.3.2", True), ("3.4.0", False)])
+def test_what_controllers_before_3_4_write_is_known(version: str, known: bool) -> None:
+    found = [each for each in known_of([Release(version)]) if each.applies(("kill",))]
+    sha = Anomaly("S22", "snapshot 84-20 has sha 79 at n4 (n4 seq 197) and 53 at n7 (n7 seq 112)")
+    size = Anomaly("S22", "snapshot 84-20 has size 79 at n4 (n4 seq 197) and 53 at n7 (n7 seq 1)")
+    assert any(each.excuses(sha) for each in found) is known
+    assert [each.red for each in found if each.covers(size)] == [True] * known
+
+    kept = Anomaly("C16", "n3 has settings of ConfigResource(type=TOPIC, name='t') is {a=1}")
+    told = next(each for each in found if each.covers(kept))
+    assert told.red
+    assert told.finding.endswith("settings of a refused topic") is known
+
+
+@pytest.mark.parametrize(("version", "known"), [("3.5.2", True), ("3.6.2", False)])
+def test_older_snapshots_are_known_before_3_6(version: str, known: bool) -> None:
+    told = Anomaly("S22", "n1 made a snapshot that ends at 48, and had one that ends at 180")
+    assert any(each.excuses(told) for each in known_of([Release(version)])) is known
+
+
 @pytest.mark.parametrize("version", ["3.4.1", "3.5.2"])
 def test_a_state_after_a_snapshot_that_was_lost_is_known_and_stays_red(version: str) -> None:
     told = Anomaly("S22", "snapshot 84-20 has sha 79 at n4 (n4 seq 197) and 53 at n7 (n7 seq 112)")

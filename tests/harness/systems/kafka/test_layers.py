@@ -13,7 +13,6 @@ from harness.systems.kafka.releases import (
     DYNAMIC_SINCE,
     IMAGES_SINCE,
     KNOWN,
-    WHOLE_SINCE,
     line_of,
 )
 
@@ -105,7 +104,7 @@ def test_a_known_release_has_a_file_for_each_class(root: Path, version: str) -> 
     )
 
 
-@pytest.mark.parametrize("version", [each for each in KNOWN if line_of(each) >= WHOLE_SINCE])
+@pytest.mark.parametrize("version", KNOWN)
 def test_a_release_of_whole_controllers_has_a_file_for_each_of_their_classes(version: str) -> None:
     found = sources_of(version, TOLD, RELEASE, CONTROLLER, IMAGES).keys()
     assert found >= sources_of(DEFAULT, CONTROLLER, IMAGES).keys()

@@ -44,7 +44,7 @@ def test_a_broker_outlasts_a_quorum_that_faults_keep_down(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("version", "offered", "refused"),
     [
-        ("3.3.2", {"register"}, {"producer-ids", "describe"}),
+        ("3.3.2", {"register", "isr", "admin"}, {"levels", "directories", "elr", "describe"}),
         ("3.4.1", {"producer-ids", "isr", "admin"}, {"levels", "directories", "security"}),
         ("3.6.2", {"producer-ids", "reassign"}, {"elr", "cordons", "security", "membership"}),
         ("3.6.2,3.7.2", {"producer-ids", "reassign"}, {"levels", "admin"}),

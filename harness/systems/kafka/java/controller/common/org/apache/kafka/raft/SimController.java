@@ -56,9 +56,6 @@ import org.apache.kafka.controller.ControllerRequestContext;
 import org.apache.kafka.controller.QuorumController;
 import org.apache.kafka.controller.ResultOrError;
 import org.apache.kafka.image.MetadataImage;
-import org.apache.kafka.image.loader.MetadataLoader;
-import org.apache.kafka.image.publisher.SnapshotEmitter;
-import org.apache.kafka.image.publisher.SnapshotGenerator;
 import org.apache.kafka.metadata.MetadataRecordSerde;
 import org.apache.kafka.metadata.bootstrap.BootstrapMetadata;
 import org.apache.kafka.metadata.placement.StripedReplicaPlacer;
@@ -69,12 +66,11 @@ import org.apache.kafka.timeline.SnapshotRegistry;
 
 /**
  * Kafka's own controller above the raft client, put together as ControllerServer and SharedServer do it:
- * QuorumController, MetadataLoader and SnapshotGenerator. What ControllerApis does with a request and the
+ * QuorumController, and what loads metadata and makes snapshots ({@link SimLoader}). What ControllerApis does with a request and the
  * outcome is done here, for those requests that clients of a simulation send.
  */
 final class SimController implements SimMachine<ApiMessageAndVersion> {
     private static final long SNAPSHOT_BYTES = 20 * 1024 * 1024;
-    private static final long SNAPSHOT_MS = 3_600_000;
     private static final long COMPARED_NS = 250_000_000;
 
     private final SimReplica node;
@@ -105,16 +101,30 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         return MetadataRecordSerde.INSTANCE;
     }
 
-    private long number(String name, long otherwise) {
+    /** Whether a node has a controller. */
+    static boolean isOn(SimReplica node) {
+        return node.settings.getOrDefault("process.roles", "controller").contains("controller");
+    }
+
+    static long number(Map<String, String> settings, String name, long otherwise) {
         String text = settings.get(name);
         return text == null ? otherwise : Long.parseLong(text);
+    }
+
+    private long number(String name, long otherwise) {
+        return number(settings, name, otherwise);
+    }
+
+    /** After how many bytes of records a node makes a snapshot. */
+    static long snapshotBytes(Map<String, String> settings) {
+        return number(settings, "metadata.log.max.record.bytes.between.snapshots", SNAPSHOT_BYTES);
     }
 
     @Override
     public void open(KafkaRaftClient<ApiMessageAndVersion> client) {
         this.client = client;
         client.register(new Told());
-        boolean isController = settings.getOrDefault("process.roles", "controller").contains("controller");
+        boolean isController = isOn(node);
         FaultHandler fatal = (message, cause) -> {
             throw node.fatal(message, cause);
         };
@@ -122,25 +132,9 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
             node.log(40, "Encountered nonfatal fault: " + message + (cause == null ? "" : ": " + cause));
             return new RuntimeException(message, cause);
         };
-        MetadataLoader loader = new MetadataLoader.Builder()
-            .setNodeId(node.id)
-            .setTime(node.clock)
-            .setThreadNamePrefix("kafka-" + node.id + "-")
-            .setFaultHandler(isController ? fatal : other) // as SharedServer has it
-            .setHighWaterMarkAccessor(client::highWatermark)
-            .build();
-        SnapshotGenerator generator = new SnapshotGenerator.Builder(
-                new SnapshotEmitter.Builder().setNodeId(node.id).setRaftClient(client).build())
-            .setNodeId(node.id)
-            .setTime(node.clock)
-            .setFaultHandler(other)
-            .setMaxBytesSinceLastSnapshot(
-                number("metadata.log.max.record.bytes.between.snapshots", SNAPSHOT_BYTES))
-            .setMaxTimeSinceLastSnapshotNs(
-                TimeUnit.MILLISECONDS.toNanos(number("metadata.log.max.snapshot.interval.ms", SNAPSHOT_MS)))
-            .build();
-        loader.installPublishers(tokens.areThere() ? List.of(images, generator, tokens) : List.of(images, generator));
-        client.register(loader);
+        // a controller's node must not go on with wrong images, as SharedServer has it
+        SimLoader.open(node, client, isController ? fatal : other, other,
+            tokens.areThere() ? List.of(images, tokens) : List.of(images));
         if (!isController) {
             return;
         }
@@ -149,7 +143,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         fixed.putIfAbsent("min.insync.replicas", 1);
         try {
             QuorumController.Builder builder = new QuorumController.Builder(node.id, node.clusterId);
-            controller = SimFaults.handled(SimMetrics.kept(tokens.configured(periods(builder)), node.clock), fatal, other)
+            controller = SimFaults.handled(SimMetrics.kept(tokens.configured(periods(SimLoader.freezing(builder, node))), node.clock), fatal, other)
                 .setTime(node.clock)
                 .setThreadNamePrefix("quorum-controller-" + node.id + "-")
                 .setConfigSchema(kafka.server.KafkaRaftServer.configSchema())
@@ -204,9 +198,9 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         }
         long offset = offsets.settled(claimed != -1);
         MetadataImage image = images.newest();
-        boolean isLoaded = client.latestSnapshotId().filter(id -> id.offset() == offset).isPresent();
-        if (offset < 0 || isLoaded || image.highestOffsetAndEpoch().offset() != offset) {
-            return; // a controller that has just loaded a snapshot says that it has a record more
+        boolean isOther = TraceId.offset(image.highestOffsetAndEpoch()) != offset;
+        if (offset < 0 || isOther || SimLoader.hasJustLoaded(client, offset)) {
+            return;
         }
         comparedNs = now;
         node.event("memory").put("off", offset + 1).texts("wrong", memory.taken().differences(image)).end();
@@ -487,7 +481,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
 
         @Override
         public void handleLoadSnapshot(org.apache.kafka.snapshot.SnapshotReader<ApiMessageAndVersion> reader) {
-            node.applied = reader.snapshotId().offset();
+            node.applied = TraceId.offset(reader.snapshotId());
             reader.close();
         }
 

@@ -39,7 +39,7 @@ final class SimViews {
                 result.setErrorCode(Errors.UNKNOWN_TOPIC_OR_PARTITION.code());
             } else {
                 List<String> wanted = each.configurationKeys();
-                Map<String, String> set = new TreeMap<>(image.configs().configMapForResource(resource));
+                Map<String, String> set = TraceSettings.of(image, resource);
                 set.forEach((name, value) -> {
                     if (wanted == null || wanted.contains(name)) {
                         result.configs().add(new DescribeConfigsResponseData.DescribeConfigsResourceResult()

@@ -42,7 +42,7 @@ final class TraceDeltas {
         }
         if (delta.configsDelta() != null) { // who listens looks the settings up in the image
             delta.configsDelta().changes().keySet().forEach(resource ->
-                settings.put(resource, image.configs().configMapForResource(resource)));
+                settings.put(resource, TraceSettings.of(image, resource)));
         }
         if (delta.aclsDelta() != null) {
             put(acls, delta.aclsDelta().changes());
@@ -103,8 +103,7 @@ final class TraceDeltas {
         settings.values().removeIf(Map::isEmpty);
         found.compare("settings of", settings, TraceSettings.of(image));
         quotas.values().removeIf(Map::isEmpty);
-        found.compare("quotas of", quotas, TraceDifferences.mapped(
-            image.clientQuotas().entities(), each -> new TreeMap<>((Map<?, ?>) TraceInside.call(each, "quotas"))));
+        found.compare("quotas of", quotas, TraceSettings.quotas(image));
         return found.taken();
     }
 }

@@ -8,7 +8,6 @@ import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
 import org.apache.kafka.image.MetadataDelta;
 import org.apache.kafka.image.MetadataImage;
-import org.apache.kafka.image.writer.RecordListWriter;
 import org.apache.kafka.metadata.MetadataRecordSerde;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
 
@@ -65,16 +64,14 @@ final class TraceImages {
     }
 
     private static long end(MetadataImage image) {
-        return image.highestOffsetAndEpoch().offset() + 1;
+        return TraceId.offset(image.highestOffsetAndEpoch()) + 1;
     }
 
     private void tell(MetadataImage image, boolean isFull) {
         toldEnd = end(image);
         node.event("delta").put("off", toldEnd).texts("wrong", deltas.differences(image)).end();
-        RecordListWriter writer = new RecordListWriter();
-        image.write(writer, TraceWriterOptions.of(image));
         List<byte[]> values = new ArrayList<>();
-        for (ApiMessageAndVersion record : writer.records()) {
+        for (ApiMessageAndVersion record : TraceWritten.records(image)) {
             values.add(bytes(record));
         }
         node.take(isFull, toldEnd, TracePacked.of(values));

@@ -128,8 +128,7 @@ final class TraceMemory {
         parts.put(SETTINGS, settings);
         parts.put(FEATURE, image.features().finalizedVersions());
         parts.put(ACL, image.acls().acls());
-        parts.put(QUOTAS, TraceDifferences.mapped(image.clientQuotas().entities(),
-            each -> new TreeMap<>((Map<?, ?>) TraceInside.call(each, "quotas"))));
+        parts.put(QUOTAS, TraceSettings.quotas(image));
         parts.put(CREDENTIAL, TraceDifferences.mapped(TraceScrams.of(image), each -> true));
         long next = (Long) TraceInside.get(image.producerIds(), "nextProducerId");
         if (next >= 0) {

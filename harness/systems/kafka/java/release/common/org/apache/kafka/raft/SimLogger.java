@@ -20,6 +20,7 @@ public final class SimLogger extends MarkerIgnoringBase {
     private static final String VOTERS = "Latest set of voters is {} at offset {}";
     private static final String NO_QUORUM = "Did not receive fetch request from the majority of the voters within {}ms. ";
     private static final String CLAIM = "Becoming the active controller at epoch {}, next write offset {}.";
+    private static final String OLD_CLAIM = "Becoming the active controller at epoch {}, committed offset {}, committed epoch {}"; // before 3.6
     private static final int INFO = 20;
     private static final int WARN = 30;
     private static final int ERROR = 40;
@@ -149,6 +150,9 @@ public final class SimLogger extends MarkerIgnoringBase {
     public void info(String format, Object... all) {
         if (format.contains(NO_QUORUM) && SimReplica.current != null) {
             SimReplica.current.teller.noQuorum();
+        }
+        if (format.endsWith(OLD_CLAIM) && SimReplica.current != null) {
+            SimReplica.current.tellClaim((Integer) all[0]);
         }
         say(INFO, MessageFormatter.arrayFormat(format, all));
     }

@@ -1,0 +1,113 @@
+"""L10 from outside: brokers that are let go, or kept waiting for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from checkers.brokers.sessions import Incarnation, Reign, Service
+from checkers.brokers.shutdowns import kept_waiting
+from checkers.brokers.words import Word
+from harness.contracts.evidence import LogBatch
+
+S = 1_000_000_000
+B, X = (1, 10), (2, 11)
+REIGN = Reign(0, 100 * S, epoch=3)
+
+
+def beat(
+    at_s: int, who: Incarnation, offset: int, f: str = "heartbeat", shut_down: bool = False
+) -> Word:
+    broker, epoch = who
+    times = at_s * S, at_s * S + 1
+    ops = 2 * at_s, 2 * at_s + 1
+    return Word(f, broker, epoch, *times, ops, offset=offset, fenced=shut_down, shut_down=shut_down)
+
+
+def record(type_: str, **fields: Any) -> dict[str, Any]:
+    return {"type": type_, "fields": fields}
+
+
+def leads(who: Incarnation, type_: str = "PartitionRecord") -> dict[str, Any]:
+    return record(type_, topic_id="t", partition_id=0, leader=who[0])
+
+
+STOPS = record(
+    "BrokerRegistrationChangeRecord", broker_id=1, broker_epoch=10, in_controlled_shutdown=1
+)
+
+
+def log_of(*batches: Sequence[Mapping[str, Any]], base: int = 0) -> list[LogBatch]:
+    made = []
+    for records in batches:
+        made.append(LogBatch(base, base + len(records) - 1, 3, 0, False, tuple(records)))
+        base += len(records)
+    return made
+
+
+LOG = log_of([leads(B)], [STOPS, leads(X, "PartitionChangeRecord")])  # it needs offset 2
+SERVE = [Service(B, 0, None), Service(X, 0, None)]
+WAITS = [beat(1, B, 1, "shut-down"), beat(2, X, 2), beat(3, B, 5)]
+
+
+def judged(said: Sequence[Word], **changes: Any) -> tuple[int, int]:
+    given = {"services": SERVE, "claims": [REIGN], "unsure": frozenset(), "log": LOG, **changes}
+    checked, found = kept_waiting(said, **given)
+    return checked, len(found)
+
+
+def test_who_waits_for_what_all_know_is_told() -> None:
+    """As Apache Kafka 3.3.1 has it, where the offset moves at each heartbeat (KAFKA-14292)."""
+    checked, found = kept_waiting(WAITS, SERVE, [REIGN], frozenset(), LOG)
+    assert checked == 1
+    (told,) = found
+    assert told.message.startswith("broker 1 (op 7) wants to stop since op 2, and was told to wait")
+    assert told.message.endswith(" know offset 2, at which it has lost what it led")
+    again = [*WAITS, beat(4, X, 6), beat(5, B, 7)]
+    assert judged(again) == (2, 1), "once for each stop"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [WAITS[0], beat(2, X, 1), WAITS[2]],  # it does not know it yet
+        [WAITS[0], WAITS[1], beat(3, B, 5, shut_down=True)],
+        [WAITS[0], beat(4, X, 2), WAITS[2]],  # it said so later
+        [WAITS[0], WAITS[1], beat(3, X, 1), beat(3, B, 5)],  # it may have been the last one
+        [WAITS[1], WAITS[2]],  # nobody wants to stop
+    ],
+)
+def test_who_may_have_to_wait_is_not_judged(said: list[Word]) -> None:
+    assert judged(said) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"unsure": frozenset({B})},
+        {"unsure": frozenset({X})},
+        {"claims": []},
+        {"claims": [REIGN, Reign(2 * S, 9 * S, epoch=4)]},
+        {"claims": [Reign(0, 9 * S, epoch=4)]},
+        {"services": [Service(B, 0, 2 * S), SERVE[1]]},
+        {"services": [*SERVE, Service((3, 12), 0, None)]},  # of which nothing was heard
+        {"log": log_of([leads(B)], [STOPS])},  # it leads still
+        {"log": [*LOG, *log_of([leads(B, "PartitionChangeRecord")], base=3)]},
+        {"log": log_of(*(each.records for each in LOG), base=7)},  # nobody knows who led before
+        {"log": log_of([leads(X)])},
+    ],
+)
+def test_what_nobody_knows_for_sure_is_not_judged(changes: dict[str, Any]) -> None:
+    assert judged(WAITS, **changes) == (0, 0)
+
+
+def test_who_is_out_of_service_has_nothing_to_know() -> None:
+    gone = Service((3, 12), 0, 2 * S)
+    assert judged(WAITS, services=[*SERVE, gone]) == (1, 1)
+    over = record("BrokerRegistrationChangeRecord", broker_id=1, broker_epoch=10, fenced=1)
+    later = log_of([over], [leads(B, "PartitionChangeRecord")], base=3)
+    assert judged(WAITS, log=[*LOG, *later]) == (1, 1), "what it leads when it is back"
+    topic = record("RemoveTopicRecord", topic_id="t")
+    assert judged(WAITS, log=log_of([leads(B)], [topic], [STOPS])) == (1, 1)
