@@ -50,9 +50,8 @@ public final class LiveMemory {
             return;
         }
         long offset = offsets.settled(isActive);
-        boolean isLoaded = client.latestSnapshotId().filter(id -> id.offset() == offset).isPresent();
-        if (offset < 0 || isLoaded) {
-            return; // a controller that has just loaded a snapshot says that it has a record more
+        if (offset < 0 || TraceLoaded.isJust(client, offset)) {
+            return;
         }
         nextNs = now + TraceImages.EVERY_NS;
         Copy before = WAITS.getAndSet(new Copy(offset, memory.taken()));

@@ -199,7 +199,7 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         long offset = offsets.settled(claimed != -1);
         MetadataImage image = images.newest();
         boolean isOther = TraceId.offset(image.highestOffsetAndEpoch()) != offset;
-        if (offset < 0 || isOther || SimLoader.hasJustLoaded(client, offset)) {
+        if (offset < 0 || isOther || TraceLoaded.isJust(client, offset)) {
             return;
         }
         comparedNs = now;

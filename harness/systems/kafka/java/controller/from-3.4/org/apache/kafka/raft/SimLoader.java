@@ -52,9 +52,4 @@ final class SimLoader {
     static QuorumController.Builder freezing(QuorumController.Builder builder, SimReplica node) {
         return builder;
     }
-
-    /** Whether a controller has just loaded a snapshot, and so says that it has a record more. */
-    static boolean hasJustLoaded(KafkaRaftClient<ApiMessageAndVersion> client, long offset) {
-        return client.latestSnapshotId().filter(id -> TraceId.offset(id) == offset).isPresent();
-    }
 }

@@ -61,11 +61,6 @@ final class SimLoader extends BrokerMetadataListener implements MetadataPublishe
         return builder.setSnapshotMaxNewRecordBytes(SimController.snapshotBytes(node.settings));
     }
 
-    /** Whether a controller says that it has a record more than it has: never before 3.4. */
-    static boolean hasJustLoaded(KafkaRaftClient<ApiMessageAndVersion> client, long offset) {
-        return false;
-    }
-
     @Override
     public void handleCommit(BatchReader<ApiMessageAndVersion> reader) {
         super.handleCommit(reader);
