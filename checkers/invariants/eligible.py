@@ -48,6 +48,7 @@ C14 = Meaning(
     ),
     source="KIP-631; KIP-966; ReplicationControlManager.handleBrokerUnfenced",
 )
+GIVEN_UP = ", as a reassignment is given up with nobody in sync who was a replica before it"
 SWITCHED_OFF = "and have all messages, but eligible leaders were switched off"  # in an anomaly
 KEPT = ", and were eligible before the feature was taken back"  # in an anomaly
 FORGOTTEN = "and have all messages, but nobody may lead it any more"  # in an anomaly
@@ -74,6 +75,7 @@ class EligibleLeaders:
         self._whole: dict[Partition, set[int]] = {}
         self._before: PartitionState | None = None  # the partition that a record is about
         self._died: set[int] = set()  # brokers that a batch tells of
+        self._given_up: set[Partition] = set()  # of which a batch gives up a reassignment
         self._due: dict[Partition, None] = {}  # of which a batch changes something
         self._all = False  # it changes what counts for every partition
         self._enabled = False
@@ -122,6 +124,8 @@ class EligibleLeaders:
         if after is None:
             return
         self._due[partition] = None
+        if is_given_up(before, after):
+            self._given_up.add(partition)
         whole = self._whole.get(partition)
         if whole is None or before is None:
             whole = set(after.isr)
@@ -142,6 +146,7 @@ class EligibleLeaders:
                 whole |= {*state.isr, *state.eligible_leaders}  # what is wrong is told once
         self._died.clear()
         self._due.clear()
+        self._given_up.clear()
         self._all = False
 
     def _enable(self, image: MetadataImage) -> None:
@@ -226,6 +231,8 @@ class EligibleLeaders:
                 why = f", of which {died} have just died" if died else ""
                 if what == "eligible" and self._kept.get(partition, set()).issuperset(lacking):
                     why += KEPT
+                if what == "in sync" and partition in self._given_up:
+                    why += GIVEN_UP
                 yield Anomaly(
                     C13.name,
                     f"partition {where} after offset {last} has the brokers {lacking} {what}, which"
@@ -265,3 +272,11 @@ def min_isr(partition: Partition, image: MetadataImage) -> int | None:
 def is_enabled(image: MetadataImage) -> bool:
     """Tell whether eligible leaders count."""
     return image.features.get(ELR_VERSION, 0) > 0
+
+
+def is_given_up(before: PartitionState | None, after: PartitionState) -> bool:
+    """Tell whether a reassignment was given up, and none who stays was in sync."""
+    if before is None or not (before.adding or before.removing) or after.adding or after.removing:
+        return False
+    stays = set(before.replicas) - set(before.adding)
+    return set(after.replicas) == stays and not set(before.isr) & stays

@@ -12,7 +12,7 @@ from uuid import UUID
 from checkers.committed.reference import Reference
 from checkers.invariants.cordons import CordonGuard
 from checkers.invariants.disks import DiskGuard
-from checkers.invariants.eligible import EligibleLeaders, min_isr
+from checkers.invariants.eligible import GIVEN_UP, EligibleLeaders, is_given_up, min_isr
 from checkers.invariants.epoch_rises import EpochRises
 from checkers.invariants.granted import AlterGuard, LetGoGuard, Partition, named
 from checkers.invariants.last_leader import LastLeaderGuard
@@ -33,7 +33,6 @@ from node.metadata.transactions import Transactions
 SAME_INCARNATION = ", and is the same incarnation"  # in an anomaly's message
 BEHIND = ", which is of an offset before its batch"
 BEHIND_AGAIN = f"{SAME_INCARNATION}, by an offset before its batch"
-GIVEN_UP = ", as a reassignment is given up with nobody in sync who was a replica before it"
 GROWN = ", where the topic's other partitions are to have "  # likewise
 BOTH_WAYS = "in one reassignment both added and removed"
 JUDGED = ("S19", "C1", "C2", "C3", "C4", "C5", "C7", "C11", "C13", "C14", "C15", "C18")
@@ -295,7 +294,7 @@ class MetadataWalk:
             state = self._image.brokers.get(broker)
             if state is not None and (state.fenced or state.in_controlled_shutdown):
                 what = "fenced" if state.fenced else "shutting down"
-                why = GIVEN_UP if _is_given_up(before, after) else ""
+                why = GIVEN_UP if is_given_up(before, after) else ""
                 yield Anomaly(
                     "C2", f"broker {broker}, {what}, leads or is new in sync: {where}{why}"
                 )
@@ -437,11 +436,3 @@ def move_fault(state: PartitionState) -> str | None:
     if adding & removing:
         return f"{BOTH_WAYS} {sorted(adding & removing)}"
     return None
-
-
-def _is_given_up(before: PartitionState | None, after: PartitionState) -> bool:
-    """Tell whether a reassignment was given up, and none who stays was in sync."""
-    if before is None or not (before.adding or before.removing) or after.adding or after.removing:
-        return False
-    stays = set(before.replicas) - set(before.adding)
-    return set(after.replicas) == stays and not set(before.isr) & stays

@@ -95,7 +95,7 @@ class SystemTraits:
     leaves_with: Mapping[str, frozenset[str]] = field(default_factory=dict)
     workloads: frozenset[str] | None = None
     drawn: frozenset[str] | None = None
-    apart: tuple[str, ...] = ("elr", "directories")
+    apart: tuple[str, ...] = ()
     observed: frozenset[str] = frozenset({"observers"})
     envs: frozenset[str] | None = None
     checkers: tuple[str, ...] = ()

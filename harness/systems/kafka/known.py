@@ -416,6 +416,7 @@ KEEPS_MOVING: Final = _told(
 GIVES_UP: Final = _told(
     "docs/findings.md, a reassignment cannot be given up",
     ("C2", ", as a reassignment is given up with nobody in sync who was a replica before it"),
+    ("C13", ", as a reassignment is given up with nobody in sync who was a replica before it"),
     ("C17", "; a reassignment is given up that leaves somebody eligible"),
     red=True,
 )

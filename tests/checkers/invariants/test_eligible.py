@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from checkers.committed.reference import Reference
-from checkers.invariants.eligible import KEPT
+from checkers.invariants.eligible import GIVEN_UP, KEPT
 from checkers.invariants.metadata_log import MetadataLog
 from harness.contracts.evidence import LogSnapshot
 from harness.kafka.incarnation import came_back_unclean, next_incarnation
@@ -154,6 +154,22 @@ def test_a_replica_that_joins_as_a_move_ends_may_lead_at_once() -> None:
     done: Batch = change(replicas=(1,), isr=(1,), leader=1, removing_replicas=())
     assert broken(ENABLED, [cluster_minimum("1")], small, done)
     assert not broken(ENABLED, [cluster_minimum("1")], small, going, done)
+
+
+def test_who_is_put_in_sync_as_a_reassignment_is_given_up_is_told_as_such() -> None:
+    moved: Batch = change(replicas=(2, 1, 3), adding_replicas=(3,))
+    small: Batch = change(isr=(1,), eligible_leader_replicas=())
+    empty: Batch = change(leader=-1, isr=(), eligible_leader_replicas=(1,))
+    given_up: Batch = change(
+        replicas=(2, 1), isr=(2,), eligible_leader_replicas=(), adding_replicas=()
+    )
+    alone: Batch = [cluster_minimum("1")]
+    batches: list[Batch] = [ENABLED, [register(3, 8)], alone, small, moved, empty]
+    (told,) = [a.message for a in walked(*batches, given_up).anomalies if a.invariant == "C13"]
+    assert f" which may lack acknowledged messages{GIVEN_UP}; [1] have all: " in told
+    other: Batch = change(isr=(2,), eligible_leader_replicas=())
+    (told,) = [a.message for a in walked(*batches, other).anomalies if a.invariant == "C13"]
+    assert GIVEN_UP not in told
 
 
 def test_who_is_no_replica_any_more_is_left_to_another_invariant() -> None:

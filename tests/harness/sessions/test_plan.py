@@ -148,8 +148,8 @@ def test_an_unknown_nemesis_is_refused_in_options_and_in_a_schedule(make: Any) -
             "system 'kafka' works only with admin, brokers, cordons, directories, elr, isr, levels",
         ),
         (
-            {"workload": "brokers", "env": SIM, "settings": {"krucible.kafka.version": "3.3.2"}},
-            "system 'kafka' works only with register, at kafka 3.3.2",
+            {"workload": "elr", "env": SIM, "settings": {"krucible.kafka.version": "3.3.2"}},
+            "system 'kafka' works only with admin, brokers, isr, list-append, observers, producer-ids",
         ),
     ],
 )

@@ -13,7 +13,7 @@ from harness.errors import UsageError
 from harness.registry import released_bugs, systems
 from harness.sessions.released.chase import Chase, Played, chase
 from harness.sessions.released.quarry import Quarry
-from harness.systems.kafka.releases import KNOWN, VERSION
+from harness.systems.kafka.releases import KNOWN, VERSION, line_of
 
 BUG = ReleasedBug(
     name="bug",
@@ -105,7 +105,7 @@ def test_entries_name_what_exists(bug: ReleasedBug) -> None:
         assert bug.cannot
         assert not bug.setting
         return
-    assert {bug.affected, bug.fixed} <= set(KNOWN)
+    assert {line_of(bug.affected), line_of(bug.fixed)} <= set(map(line_of, KNOWN))
     spec = Quarry("kafka", bug).spec(1, bug.affected)
     assert set(bug.setting) <= {*spec.to_json(), "settings"}
     assert bool(bug.setting) == bool(bug.narrowed), "say what is narrowed"
