@@ -149,7 +149,7 @@ def test_an_unknown_nemesis_is_refused_in_options_and_in_a_schedule(make: Any) -
         ),
         (
             {"workload": "elr", "env": SIM, "settings": {"krucible.kafka.version": "3.3.2"}},
-            "system 'kafka' works only with admin, brokers, isr, list-append, observers, producer-ids",
+            "system 'kafka' works only with admin, brokers, isr, list-append, observers, ",
         ),
     ],
 )
