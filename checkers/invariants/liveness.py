@@ -127,7 +127,10 @@ L12 = Meaning(
 L13 = Meaning(
     "L13",
     title="fetches are answered",
-    promise="A leader answers each fetch that it accepted within the time that the fetch may wait.",
+    promise=(
+        "A leader answers each fetch that it accepted within the time that the fetch may wait. Who "
+        "got records asks for more at once."
+    ),
     why=(
         "A follower has one fetch open at a time. Without an answer it hears neither of commits "
         "nor of a new leader, so it falls behind and elections take longer."

@@ -1,8 +1,9 @@
-"""L13: a Fetch that a living leader has accepted is answered within the time that it may wait.
+"""L13: a Fetch that a living leader has accepted is answered in time, and followed by the next.
 
 Who has its one Fetch at a leader that says nothing hears of no other leader either. Nodes tell of
 the fetches that they send and of those that they accept, so an answer shows by what the fetcher
-does next. Source: KAFKA-10677; KIP-227 (``max.wait``).
+does next. Who got records by it asks for more at once: only a failure is a reason for a pause.
+Source: KAFKA-10677; KIP-227 (``max.wait``); KIP-595 (Fetch).
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from harness.verdict import Anomaly
 
 WAIT_NS: Final = 500_000_000  # of every node's Fetch; no setting of ours changes it
 SLACK_NS: Final = 300_000_000  # of two messages, a flush and what a node does first
+PAUSE_NS: Final = 10_000_000  # half of a backoff: who makes a pause makes one of 20 ms at least
+APPENDS_MIN: Final = 20  # of which more than half are followed by a pause
 NO_HARM: Final = CRASHES | {"membership"}  # families that leave links, clocks and disks alone
 # What a node does that waits for no answer any more: it asks again, or its role has ended the wait.
 _MOVES: Final = frozenset({"fetch_tx", "role", "start", "stop", "snap"})
@@ -87,6 +90,53 @@ def unanswered_fetches(history: History, events: Events) -> tuple[int, list[Anom
                 found.append(_silence(sent, taken, due_ns))
                 break
     return checked, found
+
+
+def hesitating(history: History, events: Events) -> tuple[int, list[Anomaly]]:
+    """Followers that make a pause before they ask for more, though they got records.
+
+    Only in calm stretches, where a log is as fast as ever, and of processes that lived on.
+
+    Returns:
+        How many appends were looked at, and an anomaly for each process that mostly hesitated.
+    """
+    calm = Calm.of(history, NO_HARM)
+    checked, found = 0, list[Anomaly]()
+    for node, of_node in events.items():
+        heard_ns = {_process(event): event["rx_ns"] for event in _last_words(of_node)}
+        lives: dict[_Process, _Life] = defaultdict(_Life)
+        got: dict[_Process, list[Event]] = defaultdict(list)
+        for event in of_node:
+            if event["t"] in _MOVES:
+                lives[_process(event)].moves_ns.append(event["rx_ns"])
+            elif event["t"] == "append" and event["src"] == "follower":
+                got[_process(event)].append(event)
+        for process, appends in got.items():
+            looked = [
+                each
+                for each in appends
+                if each["rx_ns"] + PAUSE_NS < heard_ns[process]
+                and calm.covers(each["rx_ns"], each["rx_ns"] + PAUSE_NS)
+            ]
+            late = [
+                each
+                for each in looked
+                if not lives[process].moves_within(each["rx_ns"] - 1, each["rx_ns"] + PAUSE_NS)
+            ]
+            checked += len(looked)
+            if len(looked) >= APPENDS_MIN and 2 * len(late) > len(looked):
+                found.append(_hesitation(node, late, len(looked)))
+    return checked, found
+
+
+def _hesitation(node: str, late: Sequence[Event], looked: int) -> Anomaly:
+    return Anomaly(
+        "L13",
+        f"{node} appended what it had fetched {looked} times, and {len(late)} times it did not ask"
+        f" for more within {PAUSE_NS / 1e6:g} ms, though nothing had failed",
+        events=(dict(late[0]),),
+        time_ns=late[0]["rx_ns"],
+    )
 
 
 def _last_words(of_node: Sequence[Event]) -> Iterable[Event]:

@@ -17,7 +17,7 @@ from checkers.invariants.quorum import StepDown
 from checkers.liveness.asking import repeated_questions, repeated_updates
 from checkers.liveness.cleaning import overfull
 from checkers.liveness.elections import futile_elections
-from checkers.liveness.fetches import unanswered_fetches
+from checkers.liveness.fetches import hesitating, unanswered_fetches
 from checkers.liveness.peace import (
     Node,
     Window,
@@ -74,6 +74,8 @@ def liveness(run: RunData) -> CheckResult:
     rare = {n: [e for e in of if e["t"] in _RARE] for n, of in run.events.items()}
     elections, futile = futile_elections(run.history, rare, run.voters)
     fetches, unanswered = unanswered_fetches(run.history, run.events)
+    appends, hesitant = hesitating(run.history, run.events)
+    fetches += appends
     stops, late_stops = late_shutdowns(run.history, rare, run.spec.settings)
     checked = {"L1": 1, "L2": 1, "L9": elections, "L13": fetches}
     if down := end.get("down"):
@@ -116,7 +118,7 @@ def liveness(run: RunData) -> CheckResult:
     questions, repeated = repeated_questions(run.events)
     updates, again = repeated_updates(run.events)
     checked["L12"] = checked.get("L12", 0) + questions + updates
-    anomalies += futile + unanswered + late_stops + stuck + repeated + again
+    anomalies += futile + unanswered + hesitant + late_stops + stuck + repeated + again
     return CheckResult(
         NAME,
         Valid.INVALID if anomalies else Valid.VALID,

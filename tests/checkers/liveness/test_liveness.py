@@ -540,6 +540,39 @@ def test_answers_are_due_where_links_are_as_they_should_be(
     assert ("L13" in run.found()) is found
 
 
+def appends(run: Run, pause_s: float, count: int = 25) -> None:
+    """n2 gets records so many times, and asks for more a while later."""
+    for number in range(count):
+        at_s = 12 + number / 10
+        more = {"base": number, "last": number, "bep": 1, "h": 1}
+        run.tell("n2", at_s, "append", **more, src="follower")
+        run.tell("n2", at_s + pause_s, "fetch_tx", off=number + 1, to=None)
+
+
+@pytest.mark.parametrize("pause_s", [0, 0.009])
+def test_who_got_records_asks_for_more_at_once(run: Run, pause_s: float) -> None:
+    appends(run, pause_s)
+    assert run.judged().checked["L13"] == 24, "nobody heard of it after the last"
+    assert "L13" not in run.found()
+
+
+def test_who_mostly_makes_a_pause_first_is_told(run: Run) -> None:
+    appends(run, 0.02)
+    assert "n2 appended what it had fetched 25 times, and 25 times " in run.found()["L13"]
+
+
+@pytest.mark.parametrize("count", [12, 19])
+def test_a_few_pauses_say_nothing(run: Run, count: int) -> None:
+    appends(run, 0.02, count)
+    assert "L13" not in run.found()
+
+
+def test_a_pause_under_a_fault_of_the_disk_says_nothing(run: Run) -> None:
+    appends(run, 0.02)
+    run.fault("disk-slow", 11.5, 15)
+    assert "L13" not in run.found()
+
+
 def test_who_dies_answers_nobody(run: Run) -> None:
     fetch(run)
     run.events["n1"] = [e for e in run.events["n1"] if e["rx_ns"] < 12.5 * S]
