@@ -63,7 +63,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
     "kraft",
     SystemTraits(
         leaves=frozenset({"events", "records", "output", "images"}),
-        apart=("elr", "directories", "levels", "reassign", "admin"),
+        apart=("elr", "directories", "levels", "reassign"),
         check_settings=check_settings,
         mutants=mutants,
         why_not=why_not,
