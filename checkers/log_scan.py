@@ -20,14 +20,14 @@ CRASH = Meaning(
     "crash",
     promise=(
         "No node prints signs of a crash: a traceback, a fatal error, an illegal state, a failed "
-        "assertion, that memory ran out, an exception that its controller has no answer for, or "
-        "that it throws a part of its log away."
+        "assertion, that memory ran out, an exception that its controller has no answer for, that "
+        "it cannot load committed metadata, or that it throws a part of its log away."
     ),
     why=(
         "A node stops by itself when it finds its own state to be impossible. Each such line is a "
         "bug, and each dead controller is one failure less that the quorum survives."
     ),
-    source="ProcessTerminatingFaultHandler; KAFKA-12181; KAFKA-12331",
+    source="ProcessTerminatingFaultHandler; KIP-859; KAFKA-12181; KAFKA-12331",
 )
 CONTEXT_LINES = 8
 LINE_CHARS_MAX = 400
@@ -68,6 +68,10 @@ SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
             r"\btreated as UnknownServerException\b|\bUnexpected error handling request"
             r" RequestHeader\(apiKey=(?:FETCH_SNAPSHOT|VOTE|BEGIN_QUORUM_EPOCH|END_QUORUM_EPOCH)\b"
         ),
+    ),
+    (
+        "metadata that cannot be loaded",  # a broker goes on with an old image (KIP-859)
+        re.compile(r"\bnonfatal fault: (?:Error (?:loading|generating)|Unhandled error)\b"),
     ),
     ("killed by the kernel", re.compile(r"\bKilled process \d+")),
     ("deleted records", re.compile(r"\bDeleting the corrupt segment\b")),

@@ -77,6 +77,10 @@ def test_what_a_jvm_logs_is_told_with_the_exception_below_it() -> None:
         ("Segmentation fault (core dumped)", "segmentation fault"),
         ("ERROR x: event failed with Y (treated as UnknownServerException)", "internal error"),
         ("ERROR Unexpected error handling request RequestHeader(apiKey=VOTE)", "internal error"),
+        (
+            "ERROR Encountered nonfatal fault: Error loading metadata log record from offset 64",
+            "metadata that cannot be loaded",
+        ),
         ("kernel: Killed process 123 (python)", "killed by the kernel"),
         ("WARN Found invalid offset. Deleting the corrupt segment and more", "deleted records"),
     ],
@@ -98,6 +102,7 @@ def test_signs_of_a_crash(line: str, kind: str) -> None:
         "INFO stop: killed by nemesis",
         "INFO assertion level: none",
         "INFO memory 12 MB",
+        "ERROR Encountered nonfatal fault: KRaft snapshot file generation error: no space",
     ],
 )
 def test_orderly_ends_and_common_errors_are_no_crash(line: str) -> None:

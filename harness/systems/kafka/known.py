@@ -486,6 +486,7 @@ GHOST: Final = Known(
     "Error loading metadata log record",
     "docs/kafka.md, a topic that came and went",
     red=True,
+    then=(("C8", " the committed log folds to "), ("C9", "whoever follows the deltas of ")),
 )
 
 # With auto-join a removed voter that runs asks for its place again (KAFKA-19850).

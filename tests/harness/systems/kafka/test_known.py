@@ -52,6 +52,17 @@ def test_a_loser_that_stands_again_is_known_since_its_vote_is_kept(
     assert any(each.covers(anomaly) for each in known_of([Release(version)])) is known
 
 
+@pytest.mark.parametrize(("version", "follows"), [("4.1.2", True), ("4.2.1", False)])
+def test_who_cannot_load_metadata_goes_on_with_an_old_image(version: str, follows: bool) -> None:
+    fault = "ERROR Encountered nonfatal fault: Error loading metadata log record from offset 64"
+    anomaly = Anomaly("crash", f"n4 printed the sign of a crash: {fault}")
+    known = [each for each in known_of([Release(version)]) if each.covers(anomaly)]
+    assert bool(known) is follows
+    image = Anomaly("C8", "the image of n4 is 2e62, but the committed log folds to 4c18")
+    delta = Anomaly("C9", "whoever follows the deltas of n4 has at offset 34")
+    assert all(each.may_cause(image) and each.may_cause(delta) for each in known)
+
+
 @pytest.mark.parametrize(
     ("invariant", "version", "known"),
     [("C8", "3.9.2", True), ("C8", "4.3.1", True), ("C8", "4.5.0", False), ("S22", "4.3.1", False)],
