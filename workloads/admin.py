@@ -404,7 +404,7 @@ class AdminOps:
                 return outcome.error
             return None
 
-        return await self._route.at_controller(attempt, deadline_s())
+        return await self._route.to_change(attempt, deadline_s())
 
 
 def _check(answer: Any) -> None:

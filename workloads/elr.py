@@ -200,7 +200,7 @@ async def elect(route: Route, topic: str) -> str:
         the_row(answer.replica_election_results[0].partition_result)
 
     try:
-        await route.at_controller(attempt, deadline_s())
+        await route.to_change(attempt, deadline_s())
     except Outcome as outcome:
         if outcome.error not in NO_ELECTION:
             raise
@@ -225,4 +225,4 @@ async def set_minimum(route: Route, topic: str | None, size: int | None) -> None
     async def attempt(connection: Caller) -> None:
         the_row((await request(connection, wanted)).responses)
 
-    await route.at_controller(attempt, deadline_s())
+    await route.to_change(attempt, deadline_s())

@@ -100,4 +100,4 @@ async def set_level(route: Route, feature: str, level: int) -> None:
         for row in no_error(await request(connection, wanted)).results:
             no_error(row)
 
-    await route.at_controller(attempt, deadline_s())
+    await route.to_change(attempt, deadline_s())

@@ -110,12 +110,12 @@ class ListOps:
             the_row((await request(connection, wanted)).responses)
 
         try:
-            await self._route.at_controller(attempt, by_s)
+            await self._route.to_change(attempt, by_s)
         except Outcome as outcome:
             if outcome.error != UNKNOWN_TOPIC:
                 raise
             await self._make(key)
-            await self._route.at_controller(attempt, by_s)
+            await self._route.to_change(attempt, by_s)
 
     def _topic(self, key: str) -> str:
         return self._route.cluster.prefix + TOPIC_PREFIX + key

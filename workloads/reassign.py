@@ -149,4 +149,4 @@ class ReassignOps:
                 raise Outcome("bad-answer: not of the one topic", definite=False)
             the_row(answer.responses[0].partitions)
 
-        await self._route.at_controller(attempt, deadline_s())
+        await self._route.to_change(attempt, deadline_s())

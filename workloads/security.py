@@ -244,7 +244,7 @@ class SecurityOps:
         async def attempt(connection: Caller) -> Any:
             return judge(await request(connection, wanted))
 
-        asked: Awaitable[Any] = self._route.at_controller(attempt, deadline_s())
+        asked: Awaitable[Any] = self._route.to_change(attempt, deadline_s())
         return await asked
 
 

@@ -88,12 +88,12 @@ class KafkaClient:
             the_row((await request(connection, change)).responses)
 
         try:
-            await self._route.at_controller(attempt, by_s)
+            await self._route.to_change(attempt, by_s)
         except Outcome as outcome:
             if outcome.error != UNKNOWN_TOPIC:
                 raise
             await self._make_register(key, by_s)
-            await self._route.at_controller(attempt, by_s)
+            await self._route.to_change(attempt, by_s)
 
     def _register(self, key: str) -> str:
         """The topic of a register of this cluster's."""
@@ -139,7 +139,7 @@ class KafkaClient:
                 raise Outcome("bad-answer: a created topic without an id", definite=False)
             return str(row.topic_id.hex)
 
-        return await self._route.at_controller(attempt, by_s)
+        return await self._route.to_change(attempt, by_s)
 
     async def delete(self, name: str) -> None:
         """DeleteTopics of one name."""
@@ -152,7 +152,7 @@ class KafkaClient:
         async def attempt(connection: Caller) -> None:
             the_row((await request(connection, unwanted)).responses)
 
-        await self._route.at_controller(attempt, deadline_s())
+        await self._route.to_change(attempt, deadline_s())
 
     async def describe(self, name: str) -> TopicView | None:
         """Id, partitions and settings of a topic as they were together at one moment.

@@ -59,6 +59,7 @@ class Cluster:
     connect_timeout_s: float = CONNECT_TIMEOUT_S
     prefix: str = ""  # of all names that clients make there; a cluster that is not ours has one
     lookouts: tuple[str, ...] = ()  # nodes that answer Metadata; none: all do
+    forwarders: tuple[str, ...] = ()  # brokers whose clients have their changes forwarded
 
     def lookout(self, home: str) -> str:
         """The node at which a client of ``home`` looks at topics: its home, if that answers."""
@@ -138,6 +139,24 @@ class Route:
             except Outcome:
                 self._controller = None  # it may have answered, but ask who leads before the next
                 raise
+            await asyncio.sleep(RETRY_S)
+
+    async def to_change(self, attempt: Callable[[Caller], Awaitable[T]], deadline_s: float) -> T:
+        """Do an administrator's ``attempt``: by way of the home where that forwards (KIP-590).
+
+        Elsewhere, and for what brokers do not forward, see ``at_controller``.
+
+        Raises:
+            Outcome: As the last attempt ended.
+        """
+        if self.home not in self.cluster.forwarders:
+            return await self.at_controller(attempt, deadline_s)
+        while True:
+            try:
+                return await attempt(await self.connect(self.home))
+            except (NotController, Unreachable):
+                if asyncio.get_running_loop().time() + RETRY_S >= deadline_s:
+                    raise
             await asyncio.sleep(RETRY_S)
 
     async def connect(self, node: str) -> Caller:

@@ -40,4 +40,4 @@ async def create_by_hand(route: Route, name: str, replicas: Sequence[int], by_s:
     async def attempt(connection: Caller) -> None:
         the_row((await request(connection, wanted)).topics)
 
-    await route.at_controller(attempt, by_s)
+    await route.to_change(attempt, by_s)

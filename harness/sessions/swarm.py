@@ -53,6 +53,8 @@ BRIEFER: Final = (STEADY, "dense")  # for who has no time for a fault of the pac
 FAMILY_CHANCE: Final = 0.5
 CALM_CHANCE: Final = 0.05  # no faults at all
 QUORUM: Final = "krucible.quorum"
+CLIENTS: Final = "krucible.clients"
+BROKERS_CHANCE: Final = 1 / 4  # of administrators whose changes brokers forward
 MEMBERS_MIN: Final = 3
 LOSSES: Final = ("disk", "membership")
 
@@ -88,6 +90,8 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
     if "nemeses" not in given:  # what is asked for is all that there is
         drawn |= _unusual(seed)
     settings = _settings(seeds.rng(seed, "swarm", "settings"))
+    if seeds.rng(seed, "swarm", "clients").random() < BROKERS_CHANCE:
+        settings[CLIENTS] = "brokers"
     settings = {name: value for name, value in settings.items() if traits.takes(name)}
     asked: dict[str, str] = given.pop("settings", {})
     settings |= asked

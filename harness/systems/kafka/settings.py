@@ -24,10 +24,13 @@ from harness.systems.kafka.simulated.sites import highest_level
 from harness.systems.nodes.levels import METADATA_SETTING
 from harness.systems.nodes.processes import (
     BOOTSTRAP_SETTING,
+    CLIENTS_SETTING,
     DYNAMIC,
     FSYNC_SETTING,
+    OF_BROKERS,
     QUORUM_SETTING,
     check_quorum,
+    is_forwarded,
 )
 
 OURS: Final = "krucible."  # what settings of our own node begin with
@@ -38,6 +41,7 @@ OWN: Final = OF_AGENT | {
     FSYNC_SETTING,
     IMAGE,
     METADATA_SETTING,
+    CLIENTS_SETTING,
     folders.LOG,
 }
 OWN_SETTINGS: Final = frozenset(
@@ -123,6 +127,10 @@ def check_simulated(settings: Mapping[str, str]) -> None:
     """Raise UsageError for settings that simulated nodes cannot have."""
     folders.check_log(settings)
     check_settings(settings)
+    if is_forwarded(settings):
+        raise UsageError(
+            f"--set {CLIENTS_SETTING}={OF_BROKERS}: simulated brokers of Kafka take no requests"
+        )
     if IMAGE in settings:
         raise UsageError(f"--set {IMAGE}: only processes run in images; leave it out")
 

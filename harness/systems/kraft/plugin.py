@@ -11,10 +11,12 @@ from harness.contracts.clients import RegisterClient, TopicClient
 from harness.contracts.traits import SystemTraits
 from harness.errors import UsageError
 from harness.kafka.client import KafkaClient
-from harness.registry import systems
+from harness.registry import systems, workloads
 from harness.systems.nodes.processes import TIMERS, KraftNodes, check_quorum, of_node, why_not
 from node import mutants as seeded
 from node.config import ConfigError, parse
+
+BROKERS = "krucible.brokers"  # who stand in for registered ones
 
 # Settings that say which node it is and where its things are: the harness gives them.
 OWN_SETTINGS: Mapping[str, str] = {
@@ -63,7 +65,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
     "kraft",
     SystemTraits(
         leaves=frozenset({"events", "records", "output", "images"}),
-        apart=("elr", "directories", "levels", "reassign"),
+        apart=("elr", "directories", "levels", "reassign", "admin"),
         check_settings=check_settings,
         mutants=mutants,
         why_not=why_not,
@@ -102,7 +104,8 @@ class Kraft(KraftNodes):
             "krucible.source.host": self._env.bind_address(name).host,
             "krucible.seed": str(seeds.split(self._spec.seed, "node", index, *self._spec.lucky())),
             "read.barrier": "true",
-            "krucible.brokers": "",  # topics need no replicas before the first broker is there
+            # topics need no replicas where nobody registers as a broker
+            **({} if workloads.traits(self._spec.workload).plays_brokers else {BROKERS: ""}),
             **({} if trace is None else {"krucible.trace.file": str(trace)}),
             **({} if mutant is None else {"krucible.mutant": mutant}),
         }

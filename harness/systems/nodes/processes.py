@@ -68,6 +68,8 @@ IDLE_SETTING = "metadata.max.idle.interval.ms"  # how often an idle leader write
 # How the quorum is made; ours, not the node's. static: ``controller.quorum.voters``; dynamic: the
 # voters are in the log, with the directory ids of their disks (KIP-853).
 QUORUM_SETTING = "krucible.quorum"
+CLIENTS_SETTING = "krucible.clients"  # by whom administrators reach the active controller
+OF_CONTROLLERS, OF_BROKERS = "controllers", "brokers"
 FSYNC_SETTING = "krucible.fsync"  # false: the disks lie about logs
 BOOTSTRAP_SETTING = "krucible.bootstrap.servers"  # how many of the other voters it knows
 STATIC, DYNAMIC = "static", "dynamic"
@@ -357,6 +359,7 @@ class KraftNodes:
             network=self._site.network(),
             id=CLUSTER_ID,
             connect_timeout_s=self.connect_timeout_s,
+            forwarders=self.observers if is_forwarded(self._spec.settings) else (),
         )
 
     # ------------------------------------------------------------------ Finalizes
@@ -557,8 +560,13 @@ class KraftNodes:
 
 def of_node(settings: Mapping[str, str]) -> dict[str, str]:
     """The settings that the node itself knows."""
-    ours = (QUORUM_SETTING, BOOTSTRAP_SETTING, METADATA_SETTING)
+    ours = (QUORUM_SETTING, BOOTSTRAP_SETTING, METADATA_SETTING, CLIENTS_SETTING)
     return {key: value for key, value in settings.items() if key not in ours}
+
+
+def is_forwarded(settings: Mapping[str, str]) -> bool:
+    """Tell whether brokers forward what their clients change."""
+    return settings.get(CLIENTS_SETTING) == OF_BROKERS
 
 
 def check_quorum(settings: Mapping[str, str], latest_level: int = LATEST_METADATA_VERSION) -> None:
@@ -567,6 +575,11 @@ def check_quorum(settings: Mapping[str, str], latest_level: int = LATEST_METADAT
     quorum = settings.get(QUORUM_SETTING, STATIC)
     if quorum not in (STATIC, DYNAMIC):
         raise UsageError(f"--set {QUORUM_SETTING}={quorum}: want {STATIC} or {DYNAMIC}")
+    clients = settings.get(CLIENTS_SETTING, OF_CONTROLLERS)
+    if clients not in (OF_CONTROLLERS, OF_BROKERS):
+        raise UsageError(
+            f"--set {CLIENTS_SETTING}={clients}: want {OF_CONTROLLERS} or {OF_BROKERS}"
+        )
     servers = settings.get(BOOTSTRAP_SETTING)
     if servers is None:
         return
