@@ -1,11 +1,11 @@
-"""``producer-ids``: blocks of ids that were given away, judged by answers alone.
+"""``producer-ids``: ids that were given away, by blocks or one by one, judged by answers alone.
 
 Source: KIP-730; C11 of the catalogue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from harness.verdict import Anomaly, CheckResult, Valid
 
 NAME = "producer-ids"
 IDS, ORDER, EPOCHS = "C11", "S34", "C1"
-F, STALE = "allocate", "allocate-stale"
+F, STALE, INIT = "allocate", "allocate-stale", "init"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +49,16 @@ def producer_ids(run: RunData) -> CheckResult:
             anomalies.append(block)
         else:
             blocks.append(block)
-    anomalies += [*_overlaps(blocks), *_out_of_order(blocks)]
-    reason = None if blocks or anomalies else "no block was given away: nothing was judged"
+    ids = list(_ids(i for i in every if i.invocation.f == INIT))
+    anomalies += [*_overlaps([*blocks, *ids]), *_out_of_order(blocks)]
+    given = blocks or ids or anomalies
+    reason = None if given else "no id was given away: nothing was judged"
     verdict = Valid.UNKNOWN if reason else Valid.VALID
     return CheckResult(
         NAME,
         Valid.INVALID if anomalies else verdict,
         tuple(anomalies),
-        checked={IDS: len(blocks), ORDER: len(blocks), EPOCHS: len(stale)},
+        checked={IDS: len(blocks) + len(ids), ORDER: len(blocks), EPOCHS: len(stale)},
         stats={"unknown": sum(i.outcome == "info" for i in done)},
         reason=reason,
     )
@@ -84,6 +86,15 @@ def _block(interval: Interval, value: Any) -> Block | Anomaly:
             return Block(start, start + count, op.time_ns, end.time_ns, ops)
         case _:
             return Anomaly(IDS, f"op {end.index} got {value!r}, no block of ids", ops=ops)
+
+
+def _ids(intervals: Iterable[Interval]) -> Iterator[Block]:
+    """The ids that producers got, each as a block of one."""
+    for interval in intervals:
+        op, end = interval.invocation, interval.completion
+        if interval.outcome == "ok" and end is not None:
+            for each in end.value:
+                yield Block(each, each + 1, op.time_ns, end.time_ns, (op.index, end.index))
 
 
 def _overlaps(blocks: Sequence[Block]) -> Iterator[Anomaly]:

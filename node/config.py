@@ -39,6 +39,8 @@ class Timers:
     broker_heartbeat_interval_ms: int = 2000
     broker_registration_timeout_ms: int = 60_000
     log_clean_interval_ms: int = 60_000
+    leader_balance_interval_ms: int = 300_000
+    unclean_election_interval_ms: int = 300_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,8 @@ class NodeConfig:
     retention: Retention = field(default_factory=Retention)
     read_barrier: bool = False
     segment_bytes: int = 1 << 30
+    fetch_max_bytes: int = 8 * MIB
+    fetch_snapshot_max_bytes: int = MIB
     fsync: bool = True
     source_host: str | None = None
     trace_file: Path | None = None
@@ -159,7 +163,10 @@ _TIMERS: dict[str, str] = {
     "broker.heartbeat.interval.ms": "broker_heartbeat_interval_ms",
     "initial.broker.registration.timeout.ms": "broker_registration_timeout_ms",
     "krucible.log.clean.interval.ms": "log_clean_interval_ms",
+    "leader.imbalance.check.interval.seconds": "leader_balance_interval_ms",
+    "unclean.leader.election.interval.ms": "unclean_election_interval_ms",
 }
+_IN_SECONDS = frozenset({"leader_balance_interval_ms"})
 _MAY_BE_ZERO = frozenset({"append_linger_ms", "idle_interval_ms", "election_backoff_max_ms"})
 
 _RETENTION: dict[str, tuple[str, Callable[[str], int]]] = {
@@ -187,6 +194,8 @@ _KEYS = (
         "num.partitions",
         "default.replication.factor",
         "metadata.log.segment.bytes",
+        "controller.quorum.fetch.max.bytes",
+        "controller.quorum.fetch.snapshot.max.bytes",
         "read.barrier",
         "krucible.fsync",
         "krucible.source.host",
@@ -248,6 +257,10 @@ def parse(properties: Mapping[str, str]) -> NodeConfig:
         ),
         read_barrier=get.optional("read.barrier", p.boolean, False),
         segment_bytes=get.optional("metadata.log.segment.bytes", p.positive, 1 << 30),
+        fetch_max_bytes=get.optional("controller.quorum.fetch.max.bytes", p.positive, 8 * MIB),
+        fetch_snapshot_max_bytes=get.optional(
+            "controller.quorum.fetch.snapshot.max.bytes", p.positive, MIB
+        ),
         fsync=get.optional("krucible.fsync", p.boolean, True),
         source_host=get.optional("krucible.source.host", p.filled, None),
         trace_file=get.optional("krucible.trace.file", p.path, None),
@@ -276,11 +289,18 @@ def _timers(get: Getter) -> dict[str, Any]:
     return {
         name: get.optional(
             key,
-            p.millis_or_off if name in _MAY_BE_ZERO else p.millis,
+            _timer(name),
             getattr(Timers(), name),
         )
         for key, name in _TIMERS.items()
     }
+
+
+def _timer(name: str) -> Callable[[str], int]:
+    """Give what reads the setting of a timer."""
+    if name in _IN_SECONDS:
+        return p.seconds
+    return p.millis_or_off if name in _MAY_BE_ZERO else p.millis
 
 
 def _quorum(

@@ -100,6 +100,14 @@ def millis(text: str) -> int:
     return value
 
 
+def seconds(text: str) -> int:
+    """Seconds of a timer, in milliseconds."""
+    value = 1000 * whole(text)
+    if not 0 < value <= _MILLIS_MAX:
+        raise ValueError("want seconds, more than 0")
+    return value
+
+
 def millis_or_off(text: str) -> int:
     """Milliseconds of a timer, or 0."""
     return whole(text) if text == "0" else millis(text)

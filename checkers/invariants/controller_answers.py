@@ -135,6 +135,7 @@ class AnswerChecks:
             newest,
             replace(newest, full_targets=True),
             replace(newest, cordons_by_number_only=True),
+            replace(newest, trusts_whom_it_goes_back_to=True),
         )
         self._answering: list[Answering] = []  # made when they are needed
         self._snapshot = known.snapshot  # until it is loaded
@@ -237,7 +238,8 @@ class AnswerChecks:
         """Nothing is written of a topic that is not created."""
         if event["api"] != ApiKey.CREATE_TOPICS or not event["n"]:
             return []
-        refused = {each.name for each in response.topics if each.error_code != ApiError.NONE}
+        decided = {ApiError.NONE, *NOT_DECIDED}
+        refused = {each.name for each in response.topics if each.error_code not in decided}
         return [
             f"topic {name!r} was refused, and left {type(record).__name__}"
             for record in self._written(event)

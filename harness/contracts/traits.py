@@ -64,6 +64,7 @@ class SystemTraits:
         drawn: Those of them that a swarm draws where none is asked for; None: all.
         apart: Those that it draws for a few of its seeds, whatever else it would have drawn.
         observed: Those that take an observer.
+        serves_clients: Whether its observers answer clients as brokers do.
         envs: The environments that it goes with; None: all.
         checkers: Judge each run of it, beside those of the workload.
         versions: Of what is under test, by name; written into the results.
@@ -97,6 +98,7 @@ class SystemTraits:
     drawn: frozenset[str] | None = None
     apart: tuple[str, ...] = ()
     observed: frozenset[str] = frozenset({"observers"})
+    serves_clients: bool = False
     envs: frozenset[str] | None = None
     checkers: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)

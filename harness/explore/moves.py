@@ -18,7 +18,7 @@ from harness.contracts.nemesis import Fault
 from harness.faults import aimed, schedule
 from harness.faults.choice import misfit
 from harness.moments.trigger import EVENT
-from harness.sessions.swarm import QUORUM
+from harness.sessions.swarm import QUORUM, unfit
 from harness.shrink.moves import Candidate
 from harness.spec import RunSpec
 
@@ -214,4 +214,5 @@ def _in_time(fault: Fault, last_ms: int) -> Fault | None:
 
 
 def _fits(fault: Fault, spec: RunSpec) -> bool:
-    return not misfit(registry.nemeses.get(fault.nemesis)(), spec)
+    nemesis = registry.nemeses.get(fault.nemesis)()
+    return not misfit(nemesis, spec) and nemesis.family not in unfit(spec.workload)

@@ -29,6 +29,7 @@ ERRORS: dict[int, ErrorInfo] = {
     6: ErrorInfo("not-leader", definite=False),
     7: ErrorInfo("request-timed-out", definite=False),
     8: ErrorInfo("broker-not-available", definite=False),
+    14: ErrorInfo("coordinator-load-in-progress", definite=True),
     17: ErrorInfo("invalid-topic", definite=True),
     29: ErrorInfo("topic-authorization-failed", definite=True),
     35: ErrorInfo("unsupported-version", definite=True),

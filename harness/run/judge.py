@@ -30,7 +30,8 @@ from harness.verdict import Anomaly, CheckResult, Known, Sighting, Valid, exit_c
 CHECKER_TIME_LIMIT_S = 300.0
 ANOMALIES_KEPT_MAX = 100
 COVERAGE = "coverage"  # the checker whose verdict is an axis of its own
-STANDARD = ("stats", "availability", "log-scan", "refusals", COVERAGE)  # fit for every workload
+# Fit for every workload.
+STANDARD = ("stats", "availability", "log-scan", "refusals", "unanswered", COVERAGE)
 _KILL_WAIT_S = 5.0
 
 

@@ -105,7 +105,8 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
     if spec["workload"] == "membership":
         settings = {**settings, QUORUM: "dynamic"}  # there must be voters to change,
         spec["voters"] = max(MEMBERS_MIN, spec["voters"])
-        spec["nemeses"] = given.get("nemeses") or _without_losses(spec["nemeses"])
+        left = tuple(name for name in spec["nemeses"] if name not in unfit("membership"))
+        spec["nemeses"] = given.get("nemeses") or left or ("none",)
     for name, values in traits.ranges(settings).items():
         drawn_value = seeds.rng(seed, "swarm", "settings", name).choice(values)
         settings = {**settings, name: drawn_value, **asked}
@@ -155,9 +156,12 @@ def _in_time(seed: int, spec: Mapping[str, Any], settings: Mapping[str, str]) ->
     return next((p for p in paces if room(seed, time_s, paced(p, settings))), STEADY)
 
 
-def _without_losses(drawn: tuple[str, ...]) -> tuple[str, ...]:
-    """Drop faults that count on who is a voter: one disk may be all that a majority has."""
-    return tuple(name for name in drawn if name not in LOSSES) or ("none",)
+def unfit(workload: str) -> tuple[str, ...]:
+    """Name the families of faults that count on who is a voter, where clients change that.
+
+    One disk may be all that a majority has.
+    """
+    return LOSSES if workload == "membership" else ()
 
 
 def families() -> list[str]:

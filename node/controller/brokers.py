@@ -58,10 +58,8 @@ def register(
         ctx.sessions.heart(existing.id).registered = operation.write
         return _amend(operation, existing, record)
     previous = request.previous_broker_epoch
-    if existing is None:  # who comes instead of one that stood in for it has not stopped
-        clean = ctx.config.static_broker_ids is not None
-    else:
-        clean = existing.epoch == previous and previous >= 0
+    # Who was never here has not stopped; there may be topics on brokers to come.
+    clean = existing is None or (existing.epoch == previous and previous >= 0)
     leader_updates.shut_down(ctx, operation, request.broker_id, clean=clean)
     operation.add_at_offset(record, epoch_is_offset)
     ctx.sessions.forget(request.broker_id)

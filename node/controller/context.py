@@ -38,6 +38,8 @@ class ControllerConfig:
     for a quorum that is tested by itself.
     ``static`` are the settings of the process that topics fall back to.
     ``full_targets``: a reassignment waits for all its target replicas, as before Kafka 4.3.
+    ``trusts_whom_it_goes_back_to``: where a reassignment is given up with nobody in sync, whoever
+    is elected counts as in sync, as in Kafka.
     ``cordons_by_number_only``: an assignment by hand may name a cordoned broker, as in Kafka 4.3.1.
     """
 
@@ -54,6 +56,7 @@ class ControllerConfig:
     static: Mapping[str, str] = field(default_factory=dict)
     full_targets: bool = False
     cordons_by_number_only: bool = False
+    trusts_whom_it_goes_back_to: bool = False
 
 
 @dataclass(slots=True)

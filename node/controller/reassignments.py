@@ -136,7 +136,8 @@ def _cancel(
     """Go back to the replicas from before.
 
     If nobody is in sync, eligible replicas stay eligible, and none is elected. Apache Kafka
-    refuses this as an unclean election (docs/findings.md).
+    refuses this as an unclean election (docs/findings.md). Where there may be one, whoever is
+    elected recovers; in Apache Kafka it counts as in sync.
     """
     if not state.adding and not state.removing:
         raise OperationError(
@@ -151,14 +152,16 @@ def _cancel(
         )
     eligible = any(b in replicas for b in state.eligible_leaders)
     if not isr and not eligible:  # only new replicas have all the data
-        if not ctx.allows_unclean(topic):
+        alive = [b for b in replicas if ctx.overlay.is_active(b)]
+        is_trusted = ctx.config.trusts_whom_it_goes_back_to
+        if not ctx.allows_unclean(topic) or not (alive or is_trusted):
             raise OperationError(
                 ApiError.INVALID_REPLICA_ASSIGNMENT,
                 f"Unable to revert partition assignment for {topic}:{key[1]} because it would "
                 "require an unclean leader election.",
             )
-        alive = [b for b in replicas if ctx.overlay.is_active(b)]
-        isr = (alive[0] if alive else replicas[0],)
+        if is_trusted:
+            isr = (alive[0] if alive else replicas[0],)
     change = ctx.change(key, state, election=ctx.election_for(topic))
     change.isr, change.replicas = isr, replicas
     change.removing = change.adding = ()

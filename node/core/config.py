@@ -50,6 +50,7 @@ class ReplicaConfig:
     election_backoff_max_ms: int = 1000
     fetch_max_wait_ms: int = 500
     fetch_max_bytes: int = 8 * MIB
+    fetch_snapshot_max_bytes: int = MIB
     flush_before_fetch: bool = True
 
     def __post_init__(self) -> None:

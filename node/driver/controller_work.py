@@ -29,7 +29,6 @@ from node.driver.state_machine import StateMachine
 
 log = logging.getLogger("krucible.node")
 
-LEADER_BALANCE_INTERVAL_MS = 300_000  # Kafka's leader.imbalance.check.interval.seconds
 LOOKS_MAX = 4096  # that wait for the first image; clients that give up are among them
 AGAIN_MS = 10  # between two parts of a large job: others get their turn
 PARTITIONS_TO_FREE = 10_000  # at a time
@@ -173,12 +172,22 @@ class ControllerWork:
             more=lambda broker: broker is not None,  # the next silent one need not wait
         )
         most = controller.config.elections_per_balance_max
-        for name, elect, is_more in (
-            ("BalanceLeaders", controller.balance_leaders, lambda: controller.balancing),
-            ("ElectUnclean", controller.elect_unclean, lambda: controller.electing_unclean),
+        timers = self.config.timers
+        for name, interval_ms, elect, is_more in (
+            (
+                "BalanceLeaders",
+                timers.leader_balance_interval_ms,
+                controller.balance_leaders,
+                lambda: controller.balancing,
+            ),
+            (
+                "ElectUnclean",
+                timers.unclean_election_interval_ms,
+                controller.elect_unclean,
+                lambda: controller.electing_unclean,
+            ),
         ):
-            more = partial(_more, most, is_more)
-            self._schedule(name, LEADER_BALANCE_INTERVAL_MS, elect, more=more)
+            self._schedule(name, interval_ms, elect, more=partial(_more, most, is_more))
 
     def _schedule(
         self,

@@ -232,6 +232,8 @@ def _replica_config(config: NodeConfig, storage: Storage) -> ReplicaConfig:
         retry_backoff_ms=timers.retry_backoff_ms,
         election_backoff_max_ms=timers.election_backoff_max_ms,
         fetch_max_wait_ms=timers.fetch_max_wait_ms,
+        fetch_max_bytes=config.fetch_max_bytes,
+        fetch_snapshot_max_bytes=config.fetch_snapshot_max_bytes,
         flush_before_fetch=config.is_controller,
     )
 

@@ -19,7 +19,8 @@ class SmallSteps(ReplicaState):
     """Fetches little at a time."""
 
     def __init__(self, config: ReplicaConfig, *args: Any, **kwargs: Any) -> None:
-        super().__init__(replace(config, fetch_max_bytes=FETCH_BYTES), *args, **kwargs)
+        little = replace(config, fetch_max_bytes=FETCH_BYTES, fetch_snapshot_max_bytes=FETCH_BYTES)
+        super().__init__(little, *args, **kwargs)
 
 
 class RebornReplica(OwnLog):

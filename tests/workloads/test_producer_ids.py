@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -101,6 +102,23 @@ def test_a_block_by_an_epoch_that_nobody_has_is_found() -> None:
     assert result.checked["C1"] == 2
 
 
+@pytest.mark.parametrize(
+    ("ids", "wrong"), [([1000, 1001], 0), ([1000, 1000], 1), ([7], 1), ([1000, 7, 8], 2)]
+)
+def test_an_id_of_a_producer_that_somebody_else_has_is_found(ids: list[int], wrong: int) -> None:
+    history = History(
+        op.with_(f="init") if op.process == 1 else op
+        for op in ops(
+            *((0, "invoke", None), (1, "invoke", None), (0, "ok", [0, 1000]), (1, "ok", ids)),
+            *((1, "invoke", None), (1, "ok", [500_000])),  # later, of any block
+            *((1, "invoke", None), (1, "ok", [400_000])),
+        )
+    )
+    result = producer_ids(RunData(SPEC, history))
+    assert [a.invariant for a in result.anomalies] == ["C11"] * wrong
+    assert result.checked == {"C11": 3 + len(ids), "S34": 1, "C1": 0}
+
+
 def test_nothing_given_is_nothing_judged() -> None:
     assert judge((0, "invoke", None), (0, "fail", None)).valid is Valid.UNKNOWN
 
@@ -113,3 +131,10 @@ def test_a_healthy_cluster_gives_blocks_through_kills() -> None:
     assert len(given) > 30
     assert {op.value[1] for op in given} == {1000}
     assert any(op.f == "allocate-stale" for op in done)
+
+
+def test_brokers_give_producers_ids_through_kills() -> None:
+    run = simulate(Plan.simulated(replace(SPEC, concurrency=5, observers=2, time_limit_s=15)))
+    assert run.verdict is Valid.VALID, run.judgement.reasons
+    done = [op for op in run.data.history.clients() if op.type == "ok" and op.f == "init"]
+    assert len({id_ for op in done for id_ in op.value}) > 2500, "two brokers give of two blocks"

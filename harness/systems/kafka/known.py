@@ -496,6 +496,16 @@ JOINS_AGAIN: Final = Known(
     "docs/kafka.md, a removed voter that adds itself",
 )
 
+# A broker sends a change again whose answer was lost, though it may have been made.
+FORWARDS_AGAIN: Final = Known(
+    "S17",
+    " times: at offsets ",
+    "docs/findings.md, a forwarded change is made twice",
+    red=True,
+    also=" ended as ",
+    then=(("S34", ""), ("linearizability", "")),
+)
+
 # By the line of a release: what older ones do, what it and newer ones do, what no newer one is
 # known to do.
 BEFORE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (

@@ -38,7 +38,7 @@ from harness.systems.kafka.brought import IMAGE, program_of
 from harness.systems.kafka.builds import Build, fetch_builds, said_release
 from harness.systems.kafka.distribution import BROKER_HEAP_MB, CONTROLLER_HEAP_MB, SERVER
 from harness.systems.kafka.images import digest_images
-from harness.systems.kafka.known import KNOWN, known_of
+from harness.systems.kafka.known import FORWARDS_AGAIN, KNOWN, known_of
 from harness.systems.kafka.mixed import (
     OF_MIXTURES,
     nodes_of_ours,
@@ -94,6 +94,7 @@ from harness.systems.nodes.processes import (
     QUORUM_SETTING,
     KraftNodes,
     Node,
+    is_forwarded,
 )
 from harness.systems.nodes.processes import why_not as why_no_members
 from node.config import NodeConfig
@@ -181,6 +182,7 @@ def _recorded(settings: Mapping[str, str]) -> Mapping[str, str]:
 
 
 PROCESSES: Final = SystemTraits(
+    serves_clients=True,
     leaves=frozenset({"events", "records", "output"}),
     workloads=OF_TOPICS | {"brokers", "producer-ids", "security", "admin", "cordons"},
     reads=BY_NODE,
@@ -214,10 +216,13 @@ def _processes(settings: Mapping[str, str]) -> SystemTraits:
     oldest = min(release.line for release in all_releases(settings))
     if oldest < DESCRIBES_CONFIGS_SINCE:
         fit = replace(fit, workloads=OF_OLDEST)
+    forwarding = (FORWARDS_AGAIN,) if is_forwarded(settings) else ()
     if agent.is_on(settings):
+        known = known_of(all_releases(settings))
         leaves = fit.leaves | ({"images"} if oldest >= IMAGES_SINCE else set())
-        return replace(fit, leaves=leaves, known=known_of(all_releases(settings)))
-    return replace(fit, leaves=fit.leaves - {"events"}, checkers=("logs",))
+        return replace(fit, leaves=leaves, known=(*known, *forwarding))
+    known = (*fit.known, *forwarding)
+    return replace(fit, leaves=fit.leaves - {"events"}, checkers=("logs",), known=known)
 
 
 def _simulated(settings: Mapping[str, str]) -> SystemTraits:

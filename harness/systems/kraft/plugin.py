@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,19 @@ OWN_SETTINGS: Mapping[str, str] = {
     "krucible.trace.file": "events.jsonl",
     "krucible.seed": "0",
     "krucible.mutant": "",
+}
+
+
+# How often controllers look for partitions that could have a better leader, or one at all, and make
+# a snapshot at the latest; how much a follower asks for at once; how long snapshots and segments
+# are kept. Defaults come first: most of them are longer than a seed.
+RANGES: Mapping[str, Sequence[str]] = {
+    "metadata.log.max.snapshot.interval.ms": ("3600000", "3600000", "1500"),
+    "leader.imbalance.check.interval.seconds": ("300", "1", "5"),
+    "unclean.leader.election.interval.ms": ("300000", "500", "3000"),
+    "controller.quorum.fetch.max.bytes": ("8388608", "8388608", "1", "1000"),
+    "controller.quorum.fetch.snapshot.max.bytes": ("1048576", "100", "1000"),
+    "metadata.max.retention.ms": ("604800000", "604800000", "3000"),
 }
 
 
@@ -66,7 +79,9 @@ def check_settings(settings: Mapping[str, str]) -> None:
     SystemTraits(
         leaves=frozenset({"events", "records", "output", "images"}),
         apart=("elr", "directories", "levels", "reassign", "admin"),
+        serves_clients=True,
         check_settings=check_settings,
+        ranges=lambda _: RANGES,
         mutants=mutants,
         why_not=why_not,
     ),

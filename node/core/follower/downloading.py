@@ -7,7 +7,6 @@ is wrong.
 
 from __future__ import annotations
 
-from node.core.config import MIB
 from node.core.effects import DiscardSnapshot, InstallSnapshot, OpenSnapshot, WriteSnapshot
 from node.core.inputs import SnapshotInstalled, SnapshotRejected
 from node.core.messages import (
@@ -23,7 +22,6 @@ from node.core.types import OffsetAndEpoch
 
 # Less than what Kafka asks for: the 70,000 records in 8 MiB keep both sides busy for longer than
 # a vote should have to wait.
-CHUNK_BYTES = MIB
 
 
 class Downloading:
@@ -51,7 +49,7 @@ class Downloading:
                 epoch=role.epoch,
                 snapshot=download.id,
                 position=download.position,
-                max_bytes=min(state.config.fetch_max_bytes, CHUNK_BYTES),
+                max_bytes=state.config.fetch_snapshot_max_bytes,
                 cluster_id=state.config.cluster_id,
             ),
         )

@@ -38,7 +38,8 @@ class SnapshotFetches:
         voter = role.progress.voter(replica)
         if voter is not None:
             self._leadership.heard_from(role, voter.key.id)
-        length = min(request.max_bytes, state.config.fetch_max_bytes, size - request.position)
+        most = min(request.max_bytes, state.config.fetch_snapshot_max_bytes)
+        length = min(most, size - request.position)
         state.out.emit(
             Reply(
                 token,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from base64 import b64encode
 from collections.abc import Sequence
 from datetime import timedelta
@@ -402,6 +403,26 @@ def test_what_a_refused_topic_leaves_is_told(name: str) -> None:
     known = known_of([Release("3.3.2")])
     assert all(any(each.covers(anomaly) and each.red for each in known) for anomaly in anomalies)
     assert not any(each.covers(a) for each in known_of([Release("3.4.0")]) for a in anomalies)
+
+
+def test_what_a_controller_wrote_that_leads_no_more_is_not_judged() -> None:
+    """It refuses what it has decided when the quorum does not take its records."""
+    topic = part(
+        *(19, 5, "CreatableTopic"),
+        name="x",
+        num_partitions=1,
+        replication_factor=1,
+        assignments=(),
+        configs=(),
+    )
+    request = 19, 5, asked(19, 5, topics=(topic,), timeout=WAIT, validate_only=False)
+    made = due(request, BATCHES)
+    lost = dataclasses.replace(made.response.topics[0], error_code=ErrorCode.not_controller)
+    refused = dataclasses.replace(made.response, topics=(lost,))
+    checks, anomalies = judged(
+        [event(request, refused, len(made.records))], list(map(decode_record, made.records))
+    )
+    assert (anomalies, checks.checked) == ([], 0)
 
 
 def test_a_long_run_agrees_with_itself_and_each_lie_in_it_is_told() -> None:

@@ -9,6 +9,7 @@ from harness.explore.corpus import ENTRIES_MAX, RARE_MAX, Corpus
 from harness.explore.features import Seen
 from harness.explore.moves import TAIL_MS, TIME_MAX_S, WITH_FAULTS, Stuff, changed
 from harness.explore.search import FRESH_SHARE, ROUND, Search, Step
+from harness.registry import nemeses
 from harness.sessions.plan import Plan
 from harness.sessions.swarm import draw
 from harness.shrink.moves import Candidate
@@ -73,11 +74,24 @@ def test_what_is_changed_can_be_played(seed: int) -> None:
 @pytest.mark.parametrize("move", WITH_FAULTS, ids=lambda move: str(move.__name__).strip("_"))
 def test_each_move_changes_something(move: object) -> None:
     assert callable(move)
-    candidate = drawn(2)
+    candidate = drawn(6)
     others = [
         move(candidate, Stuff([4_000], drawn(9), drawn(17), Random(seed))) for seed in range(12)
     ]
     assert any(other != candidate for other in others)
+
+
+def test_where_clients_change_the_voters_no_disk_is_lost() -> None:
+    """One disk may be all that a majority has: what it loses is nobody's mistake."""
+    candidate = drawn(1).with_spec(workload="membership")
+    for seed in range(200):
+        stuff = Stuff([], drawn(seed + 2), drawn(seed + 300), Random(seed))
+        candidate = changed(candidate, stuff)
+        if candidate.spec.workload != "membership":
+            candidate = candidate.with_spec(workload="membership")
+            continue
+        families = {nemeses.get(fault.nemesis)().family for fault in candidate.faults}
+        assert families.isdisjoint({"disk", "membership"})
 
 
 def test_pinned_options_stay_pinned() -> None:

@@ -166,7 +166,7 @@ def test_checkers_are_asked_only_about_what_a_system_leaves() -> None:
 
 def test_the_checkers_are_the_workloads_the_systems_and_those_of_every_run() -> None:
     own = list(workloads.get("register")(SPEC).checkers)
-    of_all = ["stats", "availability", "log-scan", "refusals", "coverage"]
+    of_all = ["stats", "availability", "log-scan", "refusals", "unanswered", "coverage"]
     assert Plan.of(SPEC).checkers == own + of_all
     assert Plan.simulated(SPEC).checkers == [*own, "liveness", *of_all]
     assert Plan.simulated(SPEC, asked_for=False).checkers == [*own, "liveness", *of_all[:-1]]

@@ -10,6 +10,7 @@ import pytest
 from node.controller.errors import ApiError
 from node.controller.feature_operations import FeatureUpdate, UpdateFeaturesReply, UpgradeType
 from node.controller.operations import NewTopic
+from node.controller.partition_change import RECOVERING
 from node.controller.partition_operations import (
     AssignReplicasToDirsRequest,
     ElectionType,
@@ -555,6 +556,25 @@ def test_what_only_new_replicas_have_is_not_given_up_unasked(unclean: bool) -> N
     if unclean:
         state = cluster.partition()
         assert (state.leader, state.isr, state.replicas) == (2, (2,), (1, 2))
+        assert state.recovery == RECOVERING, "it may lack records (KIP-704)"
+
+
+@pytest.mark.parametrize("trusts", [False, True])
+def test_a_reassignment_is_not_given_up_for_whom_nobody_can_elect(trusts: bool) -> None:
+    """It would be in sync by mere words, as in Apache Kafka (docs/findings.md)."""
+    cluster = Cluster(4, elr=False, trusts_whom_it_goes_back_to=trusts)
+    cluster.topic("t", (1, 2), unclean_leader_election_enable="true")
+    reassign(cluster, (3, 4))
+    cluster.set_isr((1, 3))
+    fence(cluster, 1, 2)
+    before = cluster.partition()
+    error = reassign(cluster, None)
+    if trusts:
+        assert error == ApiError.NONE
+        assert (cluster.partition().isr, cluster.partition().recovery) == ((1,), 0)
+    else:
+        assert error == ApiError.INVALID_REPLICA_ASSIGNMENT
+        assert cluster.partition() == before
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ class Quorum(RuleBasedStateMachine):
 
     @initialize(voters=st.sampled_from([3, 1, 2, 4, 5]), observers=st.integers(0, 1))
     def begin(self, voters: int, observers: int) -> None:
-        self.cluster = Cluster(voters, observers, fetch_max_bytes=300)
+        self.cluster = Cluster(voters, observers, fetch_max_bytes=300, fetch_snapshot_max_bytes=300)
 
     def _nodes(self, *, up: bool) -> list[int]:
         return [i for i, n in self.cluster.nodes.items() if (n.replica is not None) == up]
@@ -131,7 +131,9 @@ class DynamicQuorum(Quorum):
 
     @initialize(voters=st.sampled_from([3, 1, 2, 4]), observers=st.integers(1, 2))
     def begin(self, voters: int, observers: int) -> None:
-        self.cluster = Cluster(voters, observers, fetch_max_bytes=300, dynamic=True)
+        self.cluster = Cluster(
+            voters, observers, fetch_max_bytes=300, fetch_snapshot_max_bytes=300, dynamic=True
+        )
 
     @rule(pick=PICK)
     def make_a_snapshot(self, pick: int) -> None:

@@ -43,10 +43,11 @@ class Job:
 async def test_a_job_with_more_to_do_does_not_wait_for_its_next_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, replies: list[int], last: Any
 ) -> None:
-    interval_ms = 600
-    monkeypatch.setattr(controller_work, "LEADER_BALANCE_INTERVAL_MS", interval_ms)
+    interval_ms = 1000
     settings = settings_of(tmp_path, voters={1: free_port()})
     settings["broker.session.timeout.ms"] = str(8 * interval_ms)
+    settings["leader.imbalance.check.interval.seconds"] = str(interval_ms // 1000)
+    settings["unclean.leader.election.interval.ms"] = str(interval_ms)
     running = Running(formatted(settings))
     job = Job(*replies)
     job.last = last

@@ -33,7 +33,8 @@ class Walk:
             self.observers + (1 if kind in ("dynamic", "upgrade") else 0),
             seed=seed,
             core=core,
-            fetch_max_bytes=rng.choice([100, 300, 8 << 20]),
+            fetch_max_bytes=(most := rng.choice([100, 300, 8 << 20])),
+            fetch_snapshot_max_bytes=min(most, 1 << 20),
             dynamic=kind == "dynamic",
             upgrading=kind == "upgrade",
         )
