@@ -9,7 +9,7 @@ changed ones. A changed one must pass a run of 10 s without faults; then the gen
 and the seed; survived; unreached (no seed came to the place); broken (the harness failed, which is
 a bug of ours); hung (a seed did not end). Not counted: dead (the run without faults failed) and
 same (the place was reached, and all bytes of that run and of the first seeds are the unchanged
-node's). A line of JSON for each goes to ``--out``; a file that is there already is continued. What
+node's), and real (no simulated node runs that file). A line of JSON for each goes to ``--out``; a file that is there already is continued. What
 was not caught is listed, to be read: each is equivalent, or a hole.
 """
 
@@ -31,6 +31,13 @@ from bench.support.mutations import Mutation, draw, mutations, plant
 ROOT = Path(__file__).resolve().parent.parent
 MUTATED = ("core", "log", "controller", "broker", "driver")  # folders of node
 SIMULATED = frozenset({"node/log/memory_disk.py"})  # the simulator's disk is no part of a node
+# Real sides of seams, which the tests of real processes run, and what checkers run (C17).
+REAL = frozenset(
+    {
+        *("node/log/disk.py", "node/driver/process.py", "node/driver/garbage.py"),
+        *("node/driver/turns.py", "node/driver/answering.py"),
+    }
+)
 COUNTED = ("caught", "survived", "unreached", "broken", "hung")
 HUNG_AFTER_S = 60  # of CPU beyond the budget
 CONTROL = 1.5  # of the budget is played on the unchanged node: no mutation gets that far
@@ -86,13 +93,17 @@ def play(arguments: argparse.Namespace) -> None:
     drawn = draw(everything, Random(f"mutation {arguments.seed}"))
     hunts.play(
         (each for each in drawn if str(each) not in seen),
-        lambda mutation: in_a_process(mutation, same, arguments.budget),
+        lambda mutation: (
+            {"outcome": "real"}
+            if mutation.file in REAL
+            else in_a_process(mutation, same, arguments.budget)
+        ),
         rows,
         arguments.out,
         is_enough=lambda found: hunts.counted(found, COUNTED) >= arguments.draw,
         jobs=arguments.jobs,
     )
-    print(hunts.report(rows, COUNTED, ("dead", "same"), name_of))
+    print(hunts.report(rows, COUNTED, ("dead", "same", "real"), name_of))
 
 
 def name_of(row: Mapping[str, Any]) -> str:
