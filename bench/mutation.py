@@ -7,10 +7,11 @@ The unchanged node must be valid in all seeds that can be reached, or nothing co
 changed ones. A changed one must pass a run of 10 s without faults; then the generic swarm has
 ``--budget`` seconds of CPU time to find the change. Outcomes that count: caught, with the invariant
 and the seed; survived; unreached (no seed came to the place); broken (the harness failed, which is
-a bug of ours); hung (a seed did not end). Not counted: dead (the run without faults failed) and
-same (the place was reached, and all bytes of that run and of the first seeds are the unchanged
-node's), and real (no simulated node runs that file). A line of JSON for each goes to ``--out``; a file that is there already is continued. What
-was not caught is listed, to be read: each is equivalent, or a hole.
+a bug of ours); hung (a seed did not end). Not counted: dead (the run without faults failed), same
+(the place was reached, and all bytes of that run and of the first seeds are the unchanged node's),
+real (no simulated node runs that file, so it is not played). A line of JSON for each goes to
+``--out``; a file that is there already is continued. What was not caught is listed, to be read:
+each is equivalent, or a hole.
 """
 
 from __future__ import annotations
