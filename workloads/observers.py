@@ -17,7 +17,7 @@ KEYS = 4  # in use at a time
 WRITES_PER_KEY = 125  # then come the next keys, so that no history of one key grows without end
 
 
-@workloads.register("observers", WorkloadTraits(refusals=frozenset()))
+@workloads.register("observers", WorkloadTraits(refusals=frozenset(), on_brokers=True))
 def observers(spec: RunSpec) -> Workload:
     """Write topics and read them on every broker; reads never go back, and all brokers converge."""
     nodes = spec.voters + spec.observers

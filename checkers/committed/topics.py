@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from checkers.committed.effects import (
@@ -22,17 +22,24 @@ from harness.contracts.evidence import LogBatch
 
 TOPIC: Final = 2  # type of a resource
 NO_CHANGE: Final = -2  # of a leader
+CLEAR: Final = "ClearElrRecord"
 BEGIN, END, ABORT = "BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord"
 Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition's leader, the leader's epoch, and who is in sync."""
+    """A partition's leader, the leader's epoch, who is in sync, and its replicas.
+
+    Who is eligible to lead, and who led last, is so by KIP-966.
+    """
 
     leader: int
     leader_epoch: int
     isr: frozenset[int]
+    replicas: tuple[int, ...] = ()
+    eligible: frozenset[int] = frozenset()
+    last_leaders: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True)
@@ -69,6 +76,33 @@ def first_partition(topic: Topic) -> Hashable:
     """The leader, leader epoch and ISR of partition 0; None: there is none."""
     at = topic.partitions.get(0)
     return None if at is None else (at.leader, at.leader_epoch, at.isr)
+
+
+def layout(topic: Topic) -> Hashable:
+    """The id and all partitions of a topic, without who is eligible; None: there is none."""
+    if topic.id is None:
+        return None
+    return topic.id, tuple(
+        [
+            (index, each.leader, each.leader_epoch, each.replicas, each.isr)
+            for index, each in sorted(topic.partitions.items())
+        ]
+    )
+
+
+def layout_with_eligible(topic: Topic) -> Hashable:
+    """The same, with who is eligible and who led last."""
+    if topic.id is None:
+        return None
+    return topic.id, tuple(
+        [
+            (
+                *(index, each.leader, each.leader_epoch, each.replicas, each.isr),
+                *(each.eligible, each.last_leaders),
+            )
+            for index, each in sorted(topic.partitions.items())
+        ]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +186,22 @@ class _Fold:
             self._waiting.append(record)
         else:
             fields = record.get("fields")
+            if kind == CLEAR:
+                return self._cleared(str(fields.get("topic_name") or "") if fields else "")
             name = self._change(kind, fields) if isinstance(fields, Mapping) else None
             return [] if name is None else [name]
         return []
+
+    def _cleared(self, name: str) -> list[str]:
+        """Nobody is eligible any more, of one topic or of all."""
+        names = [name] if name else list(self._topics)
+        for each in names:
+            topic = self.topic(each)
+            for place, old in topic.partitions.items():
+                topic.partitions[place] = replace(
+                    old, eligible=frozenset(), last_leaders=frozenset()
+                )
+        return names
 
     def _change(self, kind: object, fields: Fields) -> str | None:
         if kind == "TopicRecord":
@@ -197,11 +244,23 @@ class _Fold:
         old = topic.partitions.get(place)
         if old is None:
             epoch = fields.get("leader_epoch", 0)
-            topic.partitions[place] = Partition(leader, epoch, frozenset(isr or ()))
+            topic.partitions[place] = Partition(
+                leader,
+                epoch,
+                frozenset(isr or ()),
+                tuple(fields.get("replicas") or ()),
+                frozenset(fields.get("eligible_leader_replicas") or ()),
+                frozenset(fields.get("last_known_elr") or ()),
+            )
             return
         moved = leader != NO_CHANGE
+        replicas, eligible = fields.get("replicas"), fields.get("eligible_leader_replicas")
+        last = fields.get("last_known_elr")
         topic.partitions[place] = Partition(
             leader if moved else old.leader,
             old.leader_epoch + moved,
             old.isr if isr is None else frozenset(isr),
+            old.replicas if replicas is None else tuple(replicas),
+            old.eligible if eligible is None else frozenset(eligible),
+            old.last_leaders if last is None else frozenset(last),
         )

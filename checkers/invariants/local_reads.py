@@ -22,6 +22,8 @@ from checkers.committed.topics import (
     Wanted,
     elements,
     first_partition,
+    layout,
+    layout_with_eligible,
     register,
     whole,
 )
@@ -324,6 +326,8 @@ def sight_of(done: Op) -> tuple[Wanted, Hashable] | None:
         if isinstance(value, list):
             return (LIST_PREFIX + key, elements), tuple(value)
         return (REGISTER_PREFIX + key, register), None if value is None else str(value)
+    if done.f == LOCAL + "layout":
+        return _layout_of(key, value)
     if done.f != LOCAL + "describe":
         return None
     if isinstance(value, Mapping) and "lep" in value:
@@ -333,6 +337,22 @@ def sight_of(done: Op) -> tuple[Wanted, Hashable] | None:
         return (key, whole), None
     configs = frozenset((str(k), str(v)) for k, v in value["configs"].items())
     return (key, whole), (topic_id(value["id"]), value["partitions"], configs)
+
+
+def _layout_of(key: str, value: object) -> tuple[Wanted, Hashable]:
+    """Partitions as rows; of an answer that tells who is eligible they are longer."""
+    if not isinstance(value, Mapping):
+        return (key, layout), None
+    rows: list[tuple[Hashable, ...]] = []
+    tells = False
+    for index, leader, epoch, replicas, isr, eligible, last in value["partitions"]:
+        row: tuple[Hashable, ...] = (index, leader, epoch, tuple(replicas), frozenset(isr))
+        if eligible is not None:
+            tells = True
+            row = (*row, frozenset(eligible), frozenset(last))
+        rows.append(row)
+    view = layout_with_eligible if tells else layout
+    return (key, view), (topic_id(value["id"]), tuple(rows))
 
 
 def told(done: Op) -> str:

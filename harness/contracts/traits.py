@@ -165,6 +165,7 @@ class WorkloadTraits:
         prefixed: Whether all that it makes has a name with the cluster's prefix (``Cluster``); only
             such a workload may be done on a cluster that is not ours.
         plays_brokers: Whether its clients register brokers of their own.
+        on_brokers: Whether some of its clients must be those of brokers.
         sets_levels: Whether they give features levels, which all controllers must know.
         rate_hz: Ops per second of a live run that is given no other rate.
         systems: The only systems that serve what it asks for; None: it is not that special.
@@ -176,6 +177,7 @@ class WorkloadTraits:
     of_processes: Mapping[str, str] = field(default_factory=dict)
     prefixed: bool = False
     plays_brokers: bool = False
+    on_brokers: bool = False
     sets_levels: bool = False
     rate_hz: float = 100.0
     systems: frozenset[str] | None = None

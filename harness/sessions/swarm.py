@@ -15,7 +15,7 @@ from harness.contracts.nemesis import NamedOnly
 from harness.contracts.traits import SystemTraits
 from harness.faults.schedule import about, length_s, paced, room
 from harness.faults.weather import WEATHERS
-from harness.registry import nemeses, systems
+from harness.registry import nemeses, systems, workloads
 from harness.spec import SIM, STEADY, RunSpec
 
 DEFAULT_SYSTEM: Final = "kraft"
@@ -85,6 +85,8 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
     place = int(seeds.rng(seed, "swarm", "apart").random() / APART_CHANCE)
     apart = traits.apart[place] if place < len(traits.apart) else None
     lonely = given.get("observers") == 0 and apart in traits.observed
+    if apart is not None and "concurrency" in given:  # there may be none who asks a broker
+        lonely = lonely or workloads.traits(apart).on_brokers
     if apart is not None and _is_served(apart, traits) and not lonely:
         drawn["workload"] = apart
     if "nemeses" not in given:  # what is asked for is all that there is
@@ -98,7 +100,7 @@ def draw(seed: int, pinned: Mapping[str, Any] | None = None) -> RunSpec:
     spec = {**drawn, **given}
     if spec["workload"] in traits.observed and "observers" not in given:
         spec["observers"] = max(1, spec["observers"])  # there must be somebody to look at
-    if spec["workload"] == "observers":
+    if workloads.traits(spec["workload"]).on_brokers:
         spec["observers"] = max(1, spec["observers"])  # there must be somebody to read from,
         clients_min = spec["voters"] + spec["observers"]  # and somebody who reads
         spec["concurrency"] = given.get("concurrency") or max(spec["concurrency"], clients_min)

@@ -116,6 +116,7 @@ def test_a_changed_read_is_invalid(
         ("topics", 2),
         ("list-append", 2),
         ("observers", 2),
+        ("views", 2),
     ],
 )
 def test_it_is_served(workload: str, brokers: int, kafka: KafkaDist, tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def _recorded(settings: Mapping[str, str]) -> Mapping[str, str]:
 PROCESSES: Final = SystemTraits(
     serves_clients=True,
     leaves=frozenset({"events", "records", "output"}),
-    workloads=OF_TOPICS | {"brokers", "producer-ids", "security", "admin", "cordons"},
+    workloads=OF_TOPICS | {"brokers", "producer-ids", "security", "admin", "cordons", "views"},
     reads=BY_NODE,
     envs=frozenset({"local", "docker", "ssh"}),
     jvms=True,

@@ -12,7 +12,16 @@ from harness.contracts.traits import SystemTraits
 from harness.errors import UsageError
 from harness.kafka.client import KafkaClient
 from harness.registry import systems, workloads
-from harness.systems.nodes.processes import TIMERS, KraftNodes, check_quorum, of_node, why_not
+from harness.systems.nodes.levels import METADATA_SETTING
+from harness.systems.nodes.processes import (
+    DYNAMIC,
+    QUORUM_SETTING,
+    TIMERS,
+    KraftNodes,
+    check_quorum,
+    of_node,
+    why_not,
+)
 from node import mutants as seeded
 from node.config import ConfigError, parse
 
@@ -47,6 +56,17 @@ RANGES: Mapping[str, Sequence[str]] = {
 }
 
 
+# Of a new cluster: the latest for most, or one from which levels can be raised.
+LEVELS = ("4.1", "4.1", "4.1", "4.0", "3.9")
+OF_STATIC = "3.7"  # voters are in the log from 3.9 on
+
+
+def ranges(settings: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+    """Give the settings that a swarm draws beside others that it has drawn."""
+    is_dynamic = settings.get(QUORUM_SETTING) == DYNAMIC
+    return {**RANGES, METADATA_SETTING: LEVELS if is_dynamic else (*LEVELS, OF_STATIC)}
+
+
 def mutants() -> list[dict[str, Any]]:
     """The seeded bugs of the node: name, what it does wrong, what it breaks, its scenario."""
     return [
@@ -78,10 +98,11 @@ def check_settings(settings: Mapping[str, str]) -> None:
     "kraft",
     SystemTraits(
         leaves=frozenset({"events", "records", "output", "images"}),
-        apart=("elr", "directories", "levels", "reassign", "admin"),
+        apart=("elr", "directories", "levels", "reassign", "admin", "views"),
+        observed=frozenset({"observers", "views"}),
         serves_clients=True,
         check_settings=check_settings,
-        ranges=lambda _: RANGES,
+        ranges=ranges,
         mutants=mutants,
         why_not=why_not,
     ),

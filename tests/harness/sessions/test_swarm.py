@@ -49,6 +49,14 @@ def test_a_system_has_its_own_workloads_and_somebody_to_look_at() -> None:
     assert not any(spec.observers for spec in alone)
 
 
+def test_who_has_few_clients_gets_no_workload_that_takes_more() -> None:
+    drawn = [draw(seed, {"concurrency": 1}).workload for seed in SEEDS]
+    assert "views" not in drawn
+    assert "views" in {draw(seed).workload for seed in SEEDS}
+    without = [draw(seed, {"observers": 0}).workload for seed in SEEDS]
+    assert "views" not in without
+
+
 def test_what_is_pinned_stays_and_does_not_shift_the_rest() -> None:
     settings = {"metadata.max.idle.interval.ms": "77"}
     for seed in SEEDS:

@@ -24,10 +24,12 @@ from harness.registry import mutants_of
 from harness.spec import RunSpec
 from harness.store.folder import RunDir, Store
 from harness.systems.kafka.plugin import Kafka
-from harness.systems.kraft.plugin import Kraft
+from harness.systems.kraft.plugin import LEVELS, OF_STATIC, Kraft, ranges
+from harness.systems.nodes.levels import METADATA_SETTING
 from harness.systems.nodes.processes import KraftNodes
 from harness.systems.nodes.stored_log import UNREADABLE, read_log
 from node.log.layout import partition_dir, segment_name
+from node.metadata.features import LATEST_METADATA_VERSION, level_of
 from node.wire.api import ApiKey
 from tests.support.live.fake_kafka import FakeNode, drop, fake_cluster, hang
 from tests.support.nodes.batches import batch
@@ -300,3 +302,10 @@ def test_a_node_that_dies_at_its_start_is_named_with_its_log(tmp_path: Path) -> 
         assert list((tmp_path / "state").glob("*.jsonl")) == []
 
     asyncio.run(main())
+
+
+def test_a_swarm_begins_mostly_with_the_latest_level() -> None:
+    assert level_of(LEVELS[0]) == LATEST_METADATA_VERSION
+    assert ranges({})[METADATA_SETTING].count(LEVELS[0]) == 3
+    assert OF_STATIC not in ranges({"krucible.quorum": "dynamic"})[METADATA_SETTING]
+    assert OF_STATIC in ranges({"krucible.quorum": "static"})[METADATA_SETTING]
