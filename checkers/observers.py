@@ -13,7 +13,7 @@ from checkers.invariants.disks import C15
 from checkers.invariants.eligible import C13, C14
 from checkers.invariants.granted import C5
 from checkers.invariants.images import C8, C9, ImageChecks, snapshot_on_disk
-from checkers.invariants.liveness import L8
+from checkers.invariants.liveness import L8, L12
 from checkers.invariants.metadata_log import C2, C11
 from checkers.monitor.catalogue import meanings_of
 from checkers.monitor.convergence import Convergence, converged
@@ -28,7 +28,7 @@ NAME = "observers"
 STOPPED = "stopped: what the disks held, and whether all agree, was not judged"
 
 
-JUDGED = (C2, C5, C8, C9, C11, C13, C14, C15, C17, C18, L8, AtomicBatches.meaning)
+JUDGED = (C2, C5, C8, C9, C11, C13, C14, C15, C17, C18, L8, L12, AtomicBatches.meaning)
 
 
 @checkers.register(

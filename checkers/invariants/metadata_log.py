@@ -17,6 +17,7 @@ from checkers.invariants.epoch_rises import EpochRises
 from checkers.invariants.granted import AlterGuard, LetGoGuard, Partition, named
 from checkers.invariants.last_leader import LastLeaderGuard
 from checkers.invariants.minima import OneMinimum
+from checkers.invariants.repeats import Repeats
 from checkers.invariants.shrinking import ShrinkGuard
 from checkers.replay.trace import Event, label
 from harness.contracts.evidence import LogBatch, LogSnapshot
@@ -35,7 +36,7 @@ BEHIND = ", which is of an offset before its batch"
 BEHIND_AGAIN = f"{SAME_INCARNATION}, by an offset before its batch"
 GROWN = ", where the topic's other partitions are to have "  # likewise
 BOTH_WAYS = "in one reassignment both added and removed"
-JUDGED = ("S19", "C1", "C2", "C3", "C4", "C5", "C7", "C11", "C13", "C14", "C15", "C18")
+JUDGED = ("S19", "C1", "C2", "C3", "C4", "C5", "C7", "C11", "C13", "C14", "C15", "C18", "L12")
 C2 = Meaning(
     "C2",
     title="no fenced broker in sync",
@@ -79,7 +80,7 @@ class MetadataWalk:
         self._eligible, self._disks = EligibleLeaders(), DiskGuard()
         self._cordons, self._shrinks = CordonGuard(), ShrinkGuard()
         self._last_leaders, self._minimum = LastLeaderGuard(), OneMinimum()
-        self._rises = EpochRises()
+        self._rises, self._repeats = EpochRises(), Repeats()
         self._shutting_down: dict[int, int] = {}  # since which offset
         self._registrations: list[Event] = []
         self._shut_down: dict[tuple[int, int], Event] = {}  # by broker and epoch
@@ -147,6 +148,7 @@ class MetadataWalk:
         self.checked["C14"] += self._shrinks.checked + self._last_leaders.checked
         self.checked["C15"] += self._disks.checked
         self.checked["C18"] += self._cordons.checked
+        self.checked["L12"] += self._repeats.checked
         return found
 
     def _batch(self, batch: LogBatch) -> Iterator[Anomaly]:
@@ -161,6 +163,7 @@ class MetadataWalk:
                 self._shrinks.record(record, self._image)
                 self._rises.record(record, self._image)
                 self._minimum.record(record)
+                yield from self._repeats.record(record, at)
                 self._last_leaders.record(record, self._image)
                 yield from self._cordons.record(record, self._image, at)
                 apply_record(self._image, record, at)

@@ -264,9 +264,10 @@ def test_a_healthy_log_raises_no_alarm_and_every_invariant_examines_something() 
     result = walked(*HEALTHY, events=events)
     assert result.anomalies == []
     names = ("C1", "C2", "C3", "C4", "C5", "C7", "C11", "C13", "C14", "C15", "C18")
-    assert set(result.checked) == {"S19", *names}
-    # nobody is eligible in this log, without the feature, and nobody is cordoned
-    assert {name for name, count in result.checked.items() if not count} == {"C13", "C18"}
+    assert set(result.checked) == {"S19", "L12", *names}
+    # nobody is eligible in this log, without the feature, nobody is cordoned, no controller comes
+    idle = {name for name, count in result.checked.items() if not count}
+    assert idle == {"C13", "C18", "L12"}
 
 
 TOKEN = s.DelegationTokenRecord(
