@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
-from uuid import UUID
 
 from checkers.invariants.liveness import L12
 from harness.verdict import Anomaly
@@ -18,20 +17,21 @@ REPEATS_MAX: Final = 5  # of one registration; in 30 healthy runs of our node no
 
 
 class Repeats:
-    """Counts the registrations of each controller's present process."""
+    """Counts the equal registrations of each controller's present process."""
 
     def __init__(self) -> None:
         self.checked = 0
-        self._of: dict[int, tuple[UUID | None, int]] = {}  # by controller: whose, and how many
+        # by controller: the last one, and how often it has come like that
+        self._of: dict[int, tuple[s.RegisterControllerRecord, int]] = {}
 
     def record(self, record: s.MetadataRecord, offset: int) -> Iterator[Anomaly]:
         """Take in a record."""
         if not isinstance(record, s.RegisterControllerRecord):
             return
         self.checked += 1
-        process, times = self._of.get(record.controller_id, (None, 0))
-        times = times + 1 if process == record.incarnation_id else 1
-        self._of[record.controller_id] = record.incarnation_id, times
+        before, times = self._of.get(record.controller_id, (None, 0))
+        times = times + 1 if before == record else 1
+        self._of[record.controller_id] = record, times
         if times == REPEATS_MAX + 1:
             yield Anomaly(
                 L12.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from checkers.invariants.repeats import REPEATS_MAX, Repeats
@@ -43,3 +44,10 @@ def test_the_same_process_registers_a_few_times_at_most(
     ]
     assert [each.invariant for each in anomalies] == ["L12"] * found
     assert repeats.checked == len(told)
+
+
+def test_what_changes_is_no_repetition() -> None:
+    repeats, one = Repeats(), registration(1, 7)
+    for offset in range(4 * REPEATS_MAX):
+        each = msgspec.structs.replace(one, zk_migration_ready=offset % 2 == 0)
+        assert not list(repeats.record(each, offset))
