@@ -31,7 +31,7 @@ Fields = Mapping[str, Any]
 class Partition:
     """A partition's leader, the leader's epoch, who is in sync, and its replicas.
 
-    Who is eligible to lead, and who led last, is so by KIP-966.
+    KIP-966 names the brokers that are eligible to lead it, and those that led it last.
     """
 
     leader: int
@@ -193,7 +193,7 @@ class _Fold:
         return []
 
     def _cleared(self, name: str) -> list[str]:
-        """Nobody is eligible any more, of one topic or of all."""
+        """Forget who is eligible, of one topic or of all; says which topics have changed."""
         names = [name] if name else list(self._topics)
         for each in names:
             topic = self.topic(each)
