@@ -1,10 +1,8 @@
-"""Metrics of runs and nights: what they count, over real HTTP; the dashboard that shows them."""
+"""Metrics of runs and nights: what they count, over real HTTP."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import re
 import socket
 from pathlib import Path
 from urllib.request import urlopen
@@ -20,10 +18,8 @@ from harness.telemetry.listeners import together
 from harness.telemetry.metrics import NightMetrics, RunMetrics, served
 from tests.support.commands.nights import CANARY, seed_line
 from tests.support.live.kernel import FakeNemesis, registers_plan, run_to_history
-from tests.support.places import ROOT
 from tests.support.simulated.virtual_time import run_virtual
 
-SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
 FREE = Address("127.0.0.1", 0)
 Values = dict[tuple[str, tuple[str, ...]], float]
 
@@ -157,32 +153,3 @@ def test_a_listener_alone_is_asked_directly() -> None:
     for each in (alone, other):
         labels = {"kind": "kill"}
         assert each.registry.get_sample_value("krucible_faults_active", labels) == 1
-
-
-def test_the_dashboard_asks_for_metrics_and_labels_that_exist() -> None:
-    known: dict[str, set[str]] = {}  # by name of a sample, its labels
-    families = set[str]()
-    for registry in (RunMetrics().registry, NightMetrics().registry):
-        for collector in registry._collector_to_names:
-            (family,) = collector.collect()
-            families.add(family.name)
-            for suffix in SUFFIXES[family.type]:
-                labels = set(getattr(collector, "_labelnames", ()))
-                known[family.name + suffix] = labels | ({"le"} if suffix == "_bucket" else set())
-    board = json.loads((ROOT / "docs/examples/grafana.json").read_text(encoding="utf-8"))
-    queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
-    legends = [target["legendFormat"] for panel in board["panels"] for target in panel["targets"]]
-    asked: set[str] = set()
-    for query, legend in zip(queries, legends, strict=True):
-        names = set(re.findall(r"\bkrucible_\w+", query))
-        assert names
-        assert names <= set(known), query
-        labels = set().union(*(known[name] for name in names))
-        grouped = {label for by in re.findall(r"by \(([^)]*)\)", query) for label in by.split(", ")}
-        matched = set(re.findall(r"(\w+)=~?\"", query))
-        assert grouped | matched | set(re.findall(r"{{(\w+)}}", legend)) <= labels, query
-        asked |= names
-    shown = {name.removesuffix("_total").removesuffix("_bucket") for name in asked}
-    assert shown == families
-    told = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
-    assert not {name for name in families if f"`{name}" not in told}
