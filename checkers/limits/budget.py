@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from time import monotonic
 from typing import Final, TypeVar
@@ -106,11 +106,13 @@ class Budget:
 def watched(items: Iterable[T], budget: Budget | None, every: int = EVERY) -> Iterator[T]:
     """The items, with a look at the budget after each so many; raises BudgetError at a limit."""
     if budget is None:
-        yield from items
-        return
-    source = iter(items)
+        return iter(items)
+    return chain.from_iterable(_portions(iter(items), budget, every))
+
+
+def _portions(source: Iterator[T], budget: Budget, every: int) -> Iterator[list[T]]:
     while some := list(islice(source, every)):
-        yield from some
+        yield some
         budget.look(len(some))
 
 

@@ -136,7 +136,7 @@ class Walk(Layers):
         """Walk through the returns from place ``at`` on; the calls before are done or open."""
         columns, budget = self._columns, self.budget
         begin, end, n = columns.begin, columns.end, len(columns.begin)
-        f, seen = columns.f, columns.seen
+        f, seen, value_of = columns.f, columns.seen, columns.value
         bits, reads, free = self._bits, self._reads, self._free
         layer_max = 1
         target: int | None = None
@@ -145,16 +145,26 @@ class Walk(Layers):
             since = end[order[at - 1]]
             while row < n and begin[row] <= since:
                 row += 1
+        place, places, clock = at, len(order), at + _CLOCK_EVERY
         try:
-            for place in range(at, len(order)):
+            while place < places:
                 target = order[place]
                 now = end[target]
-                if place % _CLOCK_EVERY == _CLOCK_EVERY - 1:
+                if place >= clock:
                     budget.spend(_CLOCK_EVERY, len(layer))
+                    clock = place + _CLOCK_EVERY
+                place += 1
                 if target == row and not bits and (row + 1 == n or now < begin[row + 1]):
-                    layer = self._alone(row, layer)
-                    if not layer:
-                        return Found(linearizable=False, row=row, layer_max=layer_max)
+                    if len(layer) == 1:
+                        row, state = self._one_by_one(row, layer[0][0], order, place)
+                        if state is _NEVER:
+                            return Found(linearizable=False, row=row, layer_max=layer_max)
+                        place += row - target
+                        layer = [(state, 0, 0)]
+                    else:
+                        layer = self._alone(row, layer)
+                        if not layer:
+                            return Found(linearizable=False, row=row, layer_max=layer_max)
                     row += 1
                     continue
                 while row < n and begin[row] <= now:
@@ -190,7 +200,12 @@ class Walk(Layers):
                     self._seeing ^= bit
                     free.append(bit)
                 else:
-                    layer = self._finish(target, bit, layer)
+                    if len(layer) == 1 and not self._seeing and not self._cas:  # writes alone
+                        layer = [(value_of[target], done, (optional | self._blind) & ~(done | bit))]
+                        if optional & bit and (other := (state, done, optional ^ bit)) != layer[0]:
+                            layer.append(other)
+                    else:
+                        layer = self._finish(target, bit, layer)
                     self._retire(target, bit)
                 if len(layer) > 1:
                     layer = self._prune(layer)
@@ -200,6 +215,35 @@ class Walk(Layers):
         except BudgetError as error:
             return Found(None, target, (), error.reason, layer_max)
         return Found(linearizable=True, layer_max=layer_max)
+
+    def _one_by_one(
+        self, row: int, state: Hashable, order: Sequence[int], place: int
+    ) -> tuple[int, Hashable]:
+        """Walk on from a row as long as calls overlap with no other; ``place`` is the next one.
+
+        Gives the last such row, and the value after it; or the row that nothing explains, and
+        ``_NEVER``.
+        """
+        columns = self._columns
+        f, value, seen = columns.f, columns.value, columns.seen
+        begin, end, last, places = columns.begin, columns.end, len(columns.f) - 1, len(order)
+        while True:
+            kind = f[row]
+            if kind == "write":
+                state = value[row]
+            elif kind == "not":
+                if seen[row] == state:
+                    return row, _NEVER
+            elif seen[row] != state:
+                return row, _NEVER
+            elif kind == "cas":
+                state = value[row]
+            row += 1
+            if place == places or order[place] != row:
+                return row - 1, state
+            if row < last and end[row] >= begin[row + 1]:
+                return row - 1, state
+            place += 1
 
     def _alone(self, row: int, layer: list[Config]) -> list[Config]:
         """The layer after a call that overlapped with no other."""
@@ -403,4 +447,5 @@ class Walk(Layers):
         return kept
 
 
+_NEVER: Hashable = object()  # no value: no order explains what a call saw
 _NONE: dict[Hashable, list[tuple[float, int, int]]] = {}

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from checkers.limits.budget import EVERY, Budget, watched
+from checkers.transactions.doubt import KEYS_EVERY, doubtful
 from checkers.transactions.orders import NOBODY, KeyHistory, Orders
 from checkers.transactions.txns import FAIL, NEVER, OK, Transactions
 
 WW, WR, RW, PROCESS, REALTIME, ON = 1, 2, 4, 8, 16, 32
 DEPENDENCIES = WW | WR | RW
 KINDS = {WW: "ww", WR: "wr", RW: "rw", PROCESS: "process", REALTIME: "realtime"}
-KEYS_EVERY = 64  # keys between two looks at the budget: one may hold very much
 _NODE_BYTES, _EDGE_BYTES = 48, 12  # of memory, while edges are sorted
 
 
@@ -40,18 +40,23 @@ class Graph:
 
 
 class Edges:
-    """Edges as they are found; ``graph`` sorts them by source. O(edges)."""
+    """Edges as they are found; ``graph`` sorts them by source. O(edges).
 
-    def __init__(self, txns: int) -> None:
+    ``within[n]`` is true for the transactions whose edges count; None: all.
+    """
+
+    def __init__(self, txns: int, within: bytearray | None = None) -> None:
         self.txns = txns
         self.nodes = txns
+        self.within = within
         self.sources = array("q")
         self.targets = array("q")
         self.kinds = bytearray()
 
     def add(self, source: int, target: int, kind: int) -> None:
         """One edge; an edge of a node to itself says nothing and is left out."""
-        if source != target:
+        within = self.within
+        if source != target and (within is None or (within[source] and within[target])):
             self.sources.append(source)
             self.targets.append(target)
             self.kinds.append(kind)
@@ -60,8 +65,9 @@ class Edges:
         """Many edges of one kind."""
         before = len(self.sources)
         sources, targets = self.sources.append, self.targets.append
+        within = self.within
         for source, target in pairs:
-            if source != target:
+            if source != target and (within is None or (within[source] and within[target])):
                 sources(source)
                 targets(target)
         self.kinds += bytes((kind,)) * (len(self.sources) - before)
@@ -69,6 +75,8 @@ class Edges:
     def node(self) -> int:
         """A new virtual node."""
         self.nodes += 1
+        if self.within is not None:
+            self.within.append(True)
         return self.nodes - 1
 
     def graph(self, budget: Budget | None = None) -> Graph:
@@ -92,16 +100,20 @@ class Edges:
 
 
 def graph_of(txns: Transactions, orders: Orders, kinds: int, budget: Budget | None = None) -> Graph:
-    """All edges of the given kinds between transactions that took effect. O(n).
+    """Give the edges of the given kinds between transactions that may lie on a cycle. O(n log n).
 
     Raises:
         BudgetError: The budget has run out.
     """
-    edges = Edges(len(txns))
+    within = doubtful(txns, orders, budget)
+    if not within:
+        return Edges(0).graph()
+    committed = [took and may for took, may in zip(orders.committed, within, strict=True)]
+    edges = Edges(len(txns), within)
     for of_key in watched(orders.keys.values(), budget, KEYS_EVERY):
         if of_key.sound:
             _add_key(edges, of_key)
-    add_order(edges, txns, orders.committed, kinds, budget)
+    add_order(edges, txns, committed, kinds, budget)
     return edges.graph(budget)
 
 

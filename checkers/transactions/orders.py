@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any
 
 from checkers.limits.budget import Budget, watched
@@ -173,9 +173,10 @@ def _order(
         orders.unrecoverable.append(key)
         of_key.sound = False
         return
-    longest = max(of_key.reads, key=lambda read: len(read[1]), default=(NOBODY, [], True))
-    of_key.longest, order = longest[0], longest[1]
-    of_key.order = order
+    sizes = [len(seen) for _, seen, _ in of_key.reads]
+    if sizes:
+        of_key.longest, of_key.order, _ = of_key.reads[sizes.index(max(sizes))]
+    order = of_key.order
     appends = of_key.appends
     of_key.writers = [appends.get(element, NOBODY) for element in order]
     if len(set(order)) < len(order):
@@ -203,20 +204,21 @@ def _order(
             Found(
                 "incompatible-order",
                 f"{key!r} was read as {_show(order)} and as {_show(seen)}",
-                (longest[0], txn),
+                (of_key.longest, txn),
                 {"key": key, "reads": len(forks)},
             )
         )
-    strange = [*zip(order, of_key.writers, strict=True)]
-    strange += [(e, appends.get(e, NOBODY)) for _, seen in forks for e in seen]
-    nobodys = dict.fromkeys(element for element, writer in strange if writer == NOBODY)
-    refused = [element for element in nobodys if element in of_key.refused]
-    invented = [element for element in nobodys if element not in of_key.refused]
-    for element in (*refused[:SHOWN_MAX], *invented[:SHOWN_MAX]):
-        orders.found += _strange(key, of_key, element)
-    for _, writer in strange:
+    writers = {*of_key.writers, *(appends.get(e, NOBODY) for _, seen in forks for e in seen)}
+    for writer in writers:
         if writer != NOBODY and txns.outcomes[writer] == INFO:
             orders.committed[writer] = True
+    if NOBODY in writers:
+        shown = chain(order, *(seen for _, seen in forks))
+        nobodys = dict.fromkeys(element for element in shown if element not in appends)
+        refused = [element for element in nobodys if element in of_key.refused]
+        invented = [element for element in nobodys if element not in of_key.refused]
+        for element in (*refused[:SHOWN_MAX], *invented[:SHOWN_MAX]):
+            orders.found += _strange(key, of_key, element)
 
 
 def _strange(key: Hashable, of_key: KeyHistory, element: Hashable) -> Iterator[Found]:

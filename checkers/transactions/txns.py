@@ -170,7 +170,7 @@ def _mops(begin: Op, end: Op | None) -> list[Mop]:
                 return [Mop(False, begin.key, None, _seen(told.value) if done else None)]
             case "txn":
                 value = begin.value if told.value is None else told.value
-                return [_mop(each, known=done and told.value is not None) for each in _list(value)]
+                return _plain(_list(value), known=done and told.value is not None)
             case _:
                 raise UsageError(
                     f"op {begin.index} is a {begin.f!r}, which list-append does not know; it "
@@ -180,17 +180,24 @@ def _mops(begin: Op, end: Op | None) -> list[Mop]:
         raise HistoryFormatError(f"op {told.index} ({begin.f}): {error}") from error
 
 
-def _mop(value: Any, *, known: bool) -> Mop:
-    """A micro-op; nearly all are as plain as these, and millions notice a call saved."""
-    if type(value) is list and len(value) == 3:  # noqa: PLR2004 - [f key value]
-        f, key, what = value
-        if type(key) in _PLAIN:
-            if f == "append":
-                if type(what) in _PLAIN:
-                    return _new(Mop, (True, key, what, None))
-            elif f == "r" and known and type(what) is list and _PLAIN.issuperset(map(type, what)):
-                return _new(Mop, (False, key, None, what))
-    return _any_mop(value, known=known)
+def _plain(values: list[Any], *, known: bool) -> list[Mop]:
+    """The micro-ops of a transaction; nearly all are as plain as these, and millions are read."""
+    mops: list[Mop] = []
+    for value in values:
+        if type(value) is list and len(value) == 3:  # noqa: PLR2004 - [f key value]
+            f, key, what = value
+            if type(key) in _PLAIN:
+                if f == "append":
+                    if type(what) in _PLAIN:
+                        mops.append(_new(Mop, (True, key, what, None)))
+                        continue
+                elif (
+                    f == "r" and known and type(what) is list and _PLAIN.issuperset(map(type, what))
+                ):
+                    mops.append(_new(Mop, (False, key, None, what)))
+                    continue
+        mops.append(_any_mop(value, known=known))
+    return mops
 
 
 def _any_mop(value: Any, *, known: bool) -> Mop:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.support.mutations.mutation import Mutation, of
 
+NOBODY_ELSE = "test_who_depends_on_a_later_answer_is_marked_and_nobody_else"
 NAMED = "test_each_anomaly_is_called_by_its_name"
 BRUTE = "test_every_order_tried_says_the_same"
 ALL_CYCLES = "test_models_are_judged_as_by_all_cycles"
@@ -21,6 +22,20 @@ MUTATIONS = (
         "checkers/transactions/test_cycles.py",
         ("judged.gave_up = error.reason", "pass", BUDGET),
         ("graph, kinds, precedes, budget, cycles)", "graph, kinds, precedes, budget)", NAMED),
+    ),
+    *of(
+        "transactions/doubt.py",
+        "checkers/transactions/test_doubt.py",
+        ("if order != sorted(order):", "if False:", NOBODY_ELSE),
+        ("if length and before[length - 1] > place:", "if False:", NOBODY_ELSE),
+        (
+            "if length < over and place > after[length]:",
+            "if False:",
+            "test_a_read_that_ended_after_what_it_does_not_show_is_marked",
+        ),
+        ("if last > first:", "if False:", "test_what_nobody_read_comes_after_who_read_the_rest"),
+        ("if NEVER in places:", "if False:", "test_without_any_place_everything_may_be_on_one"),
+        ("last = max(last, end)", "last = end", "test_no_cycle_is_missed"),
     ),
     *of(
         "transactions/explain.py",
@@ -57,7 +72,7 @@ MUTATIONS = (
         ("elif outcome == FAIL:", "elif False:", NAMED),
         ("or len({mop[1] for mop in mops}) == len(mops):", "or True:", NAMED),
         ("of_key.again.add(element)", "pass", "test_elements_appended_twice_leave_it_open"),
-        ("key=lambda read: len(read[1])", "key=lambda read: -len(read[1])", BRUTE),
+        ("sizes.index(max(sizes))", "sizes.index(min(sizes))", BRUTE),
         ("if len(set(order)) < len(order):", "if False:", NAMED),
         ("if order[: len(seen)] != seen:", "if False:", NAMED),
         ("for e in mine[:-1]}", "for e in mine}", "test_what_one_order_explains_is_valid"),
