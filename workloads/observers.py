@@ -6,11 +6,11 @@ from random import Random
 
 from harness.contracts.traits import WorkloadTraits
 from harness.contracts.workload import Workload
-from harness.errors import UsageError
 from harness.generators.generator import Draft, map_ops, mix
 from harness.registry import workloads
 from harness.spec import RunSpec
 from workloads.common.keys import Keys
+from workloads.common.on_brokers import by_brokers, need_client_of_broker
 from workloads.register import register_client
 
 KEYS = 4  # in use at a time
@@ -20,14 +20,7 @@ WRITES_PER_KEY = 125  # then come the next keys, so that no history of one key g
 @workloads.register("observers", WorkloadTraits(refusals=frozenset(), on_brokers=True))
 def observers(spec: RunSpec) -> Workload:
     """Write topics and read them on every broker; reads never go back, and all brokers converge."""
-    nodes = spec.voters + spec.observers
-    if spec.observers < 1 or spec.concurrency <= spec.voters:
-        raise UsageError(
-            f"workload 'observers' needs a client on an observer: {spec.observers} observers and "
-            f"concurrency {spec.concurrency} with {spec.voters} voters have none; use --observers "
-            f"1 or more and --concurrency {spec.voters + 1} or more"
-        )
-
+    need_client_of_broker(spec, "observers")
     keys = Keys("o")
 
     def write(_: Random, n: int) -> Draft:
@@ -36,10 +29,7 @@ def observers(spec: RunSpec) -> Workload:
     def read(rng: Random, n: int) -> Draft:
         return Draft("read", key=keys.name(_number(n, rng.randrange(KEYS))))
 
-    def local(draft: Draft) -> Draft:
-        # clients are opened on the nodes in turn, voters first
-        return Draft("local-read", key=draft.key) if draft.thread % nodes >= spec.voters else draft
-
+    local = by_brokers(spec, lambda draft: Draft("local-read", key=draft.key))
     return Workload(
         client=register_client,
         generator=map_ops(local, mix(write, read)),

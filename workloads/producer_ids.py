@@ -23,6 +23,7 @@ from harness.kafka.route import RETRY_S, Cluster, Route, cluster_of, deadline_s,
 from harness.registry import systems, workloads
 from harness.spec import RunSpec
 from node.wire.network import Caller
+from workloads.common.on_brokers import by_brokers
 
 ALLOCATE = "allocate"
 STALE = "allocate-stale"  # by an epoch that the broker never had: ok with None when refused
@@ -44,13 +45,9 @@ def producer_ids(spec: RunSpec) -> Workload:
 
     Where brokers answer clients, theirs ask them for ids: each broker takes blocks for that.
     """
-    nodes = spec.voters + spec.observers
     serves = systems.traits(spec.system).of(spec).serves_clients
 
-    def of_broker(draft: Draft) -> Draft:
-        # clients are opened on the nodes in turn, voters first
-        return draft._replace(f=INIT) if draft.thread % nodes >= spec.voters else draft
-
+    of_broker = by_brokers(spec, lambda draft: draft._replace(f=INIT))
     blocks = mix(repeat(Draft(ALLOCATE)), repeat(Draft(STALE)), weights=(9, 1))
 
     def client(system: System) -> Client:

@@ -27,7 +27,6 @@ from harness.contracts.clients import Client, Outcome
 from harness.contracts.system import System
 from harness.contracts.traits import WorkloadTraits
 from harness.contracts.workload import LOCAL, Workload
-from harness.errors import UsageError
 from harness.generators.generator import Draft, each_thread, map_ops, mix
 from harness.history.ops import Op
 from harness.kafka.broker import Cast
@@ -50,6 +49,7 @@ from workloads.admin import (
     reassign,
 )
 from workloads.common.departures import RATE_HZ, departures
+from workloads.common.on_brokers import by_brokers, need_client_of_broker
 from workloads.elr import SETTINGS
 from workloads.isr import HEARTBEAT_MS, HEARTBEAT_SETTING, TOPIC_PREFIX
 
@@ -66,12 +66,7 @@ Layout = dict[str, Any] | None
 )
 def views(spec: RunSpec) -> Workload:
     """Change topics and ask brokers for them; each answers with a state that was committed."""
-    nodes = spec.voters + spec.observers
-    if spec.observers < 1 or spec.concurrency <= spec.voters:
-        raise UsageError(
-            f"workload 'views' needs a client on a broker: use --observers 1 or more, and"
-            f" --concurrency {spec.voters + 1} or more"
-        )
+    need_client_of_broker(spec, "views")
     heartbeat_s = int(spec.settings.get(HEARTBEAT_SETTING, HEARTBEAT_MS)) / 1000
     rng = seeds.rng(spec.seed, "views")
 
@@ -80,13 +75,11 @@ def views(spec: RunSpec) -> Workload:
         fleet = Fleet(cluster, Cast(seeds.rng(spec.seed, "brokers")), BROKERS, heartbeat_s)
         return ViewOps(AdminOps(fleet, Route(cluster, "")), Route(cluster, ""))
 
-    def of_broker(draft: Draft) -> Draft:
-        # clients are opened on the nodes in turn, voters first
-        if draft.thread % nodes < spec.voters:
-            return draft
+    def ask(draft: Draft) -> Draft:
         by = rng.choice((None, *PAGES))  # partitions of a page; None: all at once, by Metadata
         return draft._replace(f=LAYOUT, key=a_topic(rng), value=by)
 
+    of_broker = by_brokers(spec, ask)
     drawn = {create: 14, grow: 4, delete: 1, reassign: 8, elect: 3}
     leave = departures(BROKERS)
     weights = (*drawn.values(), *(1 for _ in leave))

@@ -179,7 +179,7 @@ def test_the_program_answers_with_what_its_verb_prints() -> None:
         ("run --system atom --set atom.bug=x", "atom.bug is 'x', want one of: none, stale-read"),
         ("run --system atom --set atom.bug-rate=2", "want a number from 0 to 1"),
         ("run --system atom --set colour=red", "unknown settings ['colour']"),
-        ("run --workload observers --observers 0", "needs a client on an observer"),
+        ("run --workload observers --observers 0", "needs a client on a broker"),
         ("check", "Missing argument"),
         ("check x --format yaml", "no history format is called 'yaml': there are: auto"),
         ("check x --model registr", "no model is called 'registr': did you mean 'register'"),
