@@ -29,6 +29,7 @@ _SORT_BYTES = 160  # for each configuration, while a layer is sorted
 WINDOW_MIN = 4  # windows: this many times the calls in flight, then doubled
 _WINDOW_WIDTH = 20_000  # configurations that a window may hold
 _CLOCK_EVERY = 256
+_ALONE_MAX = 100_000  # calls that overlap with no other, between two looks at the budget
 _FEW = 8
 _RIVALS_A_MOVE = 16  # compared in the time of one move
 
@@ -151,12 +152,13 @@ class Walk(Layers):
                 target = order[place]
                 now = end[target]
                 if place >= clock:
-                    budget.spend(_CLOCK_EVERY, len(layer))
+                    budget.spend(place - clock + _CLOCK_EVERY, len(layer))
                     clock = place + _CLOCK_EVERY
                 place += 1
                 if target == row and not bits and (row + 1 == n or now < begin[row + 1]):
                     if len(layer) == 1:
-                        row, state = self._one_by_one(row, layer[0][0], order, place)
+                        more = min(places - place, _ALONE_MAX)
+                        row, state = self._one_by_one(row, layer[0][0], more)
                         if state is _NEVER:
                             return Found(linearizable=False, row=row, layer_max=layer_max)
                         place += row - target
@@ -216,17 +218,15 @@ class Walk(Layers):
             return Found(None, target, (), error.reason, layer_max)
         return Found(linearizable=True, layer_max=layer_max)
 
-    def _one_by_one(
-        self, row: int, state: Hashable, order: Sequence[int], place: int
-    ) -> tuple[int, Hashable]:
-        """Walk on from a row as long as calls overlap with no other; ``place`` is the next one.
+    def _one_by_one(self, row: int, state: Hashable, more: int) -> tuple[int, Hashable]:
+        """Walk on from a row as long as calls overlap with no other, through ``more`` at most.
 
         Gives the last such row, and the value after it; or the row that nothing explains, and
         ``_NEVER``.
         """
         columns = self._columns
         f, value, seen = columns.f, columns.value, columns.seen
-        begin, end, last, places = columns.begin, columns.end, len(columns.f) - 1, len(order)
+        begin, end, last, stop = columns.begin, columns.end, len(columns.f) - 1, row + more
         while True:
             kind = f[row]
             if kind == "write":
@@ -239,11 +239,8 @@ class Walk(Layers):
             elif kind == "cas":
                 state = value[row]
             row += 1
-            if place == places or order[place] != row:
+            if row > stop or (row < last and end[row] >= begin[row + 1]):
                 return row - 1, state
-            if row < last and end[row] >= begin[row + 1]:
-                return row - 1, state
-            place += 1
 
     def _alone(self, row: int, layer: list[Config]) -> list[Config]:
         """The layer after a call that overlapped with no other."""

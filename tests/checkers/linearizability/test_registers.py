@@ -70,6 +70,22 @@ def test_searches_take_equal_times_as_concurrent_and_ops_that_are_alone_at_once(
     assert valid > 300
 
 
+def test_calls_that_are_alone_are_judged_from_every_value_that_may_be_there() -> None:
+    rng, values = Random(4), (None, 1, 2)
+    valid = 0
+    for _ in range(1_500):
+        rows: list[Row] = [write(a, 0, 1) for a in values[: rng.randrange(4)]]
+        for at in range(2, 2 * rng.randint(2, 5), 2):
+            a, b = rng.sample(values, 2)
+            alone = (write(a, at, at + 1), cas(a, b, at, at + 1), read(a, at, at + 1))
+            rows.append(rng.choice((*alone, failed(a, at, at + 1))))
+        table = columns(*rows)
+        expected = by_every_order(table)
+        valid += expected
+        assert search_register(table, None, Budget.of(inf)).linearizable is expected, table
+    assert 300 < valid < 1_200
+
+
 def test_a_window_proves_what_a_narrow_search_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registers, "WIDTHS", (1, None))
     monkeypatch.setattr(registers, "WINDOW_MIN", 1)

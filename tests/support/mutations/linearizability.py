@@ -19,6 +19,7 @@ GUESSED = METHODS + "test_a_guessed_order_of_a_string"
 FORCED = METHODS + "test_the_forced_order_of_a_string"
 POSITIONS = METHODS + "test_positions_force_the_order_of_a_log"
 ALONE = REGISTERS + "test_searches_take_equal_times_as_concurrent_and_ops_that_are_alone_at_once"
+FROM_EVERY = REGISTERS + "test_calls_that_are_alone_are_judged_from_every_value_that_may_be_there"
 STEPS = "checkers/models/test_models.py::test_ops_one_after_the_other"
 TEXTBOOK = AGREEMENT + "test_longer_histories_of_few_kinds_of_ops_are_judged_as_by_the_textbook"
 
@@ -149,9 +150,26 @@ MUTATIONS = (
         ),
         ("now < begin[row + 1]):", "now <= begin[row + 1]):", ALONE),
         ("if target == row and not bits and", "if target == row and", EVERY_SMALL),
-        ("[config for config in layer if config[0] != seen]", "layer", EVERY_SMALL),
-        ("if config[0] == seen:\n", "if True:\n", EVERY_SMALL),
-        ('[config if f == "read" else (self._columns.value[row], 0, 0)]', "[config]", EVERY_SMALL),
+        ("[config for config in layer if config[0] != seen]", "layer", FROM_EVERY),
+        ("if config[0] == seen:\n", "if True:\n", FROM_EVERY),
+        ('[config if f == "read" else (self._columns.value[row], 0, 0)]', "[config]", FROM_EVERY),
+        ("if seen[row] == state:\n", "if False:\n", FROM_EVERY),
+        ("elif seen[row] != state:\n", "elif False:\n", FROM_EVERY),
+        (
+            'elif kind == "cas":\n                state',
+            "elif False:\n                state",
+            FROM_EVERY,
+        ),
+        ("if row > stop or (row < last and end[row] >=", "if (row < last and end[row] >=", ALONE),
+        (
+            "if row > stop or (row < last and end[row] >=",
+            "if row > stop or (False and end[row] >=",
+            ALONE,
+        ),
+        ("(optional | self._blind) & ~(done | bit))]", "optional & ~(done | bit))]", EVERY_SMALL),
+        ("if optional & bit and (other :=", "if False and (other :=", EVERY_SMALL),
+        (" and not self._seeing and not self._cas:", " and not self._cas:", EVERY_SMALL),
+        (" and not self._seeing and not self._cas:", " and not self._seeing:", EVERY_SMALL),
     ),
     *_of(
         "linearizability/texts.py",
