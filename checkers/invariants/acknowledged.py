@@ -22,6 +22,7 @@ from harness.verdict import Anomaly
 
 NAME = "S17"
 ADD_VOTER = "AddVoter"
+_CHANGES = frozenset({ADD_VOTER, "RemoveVoter"})  # of voters, one at a time
 
 
 class AcknowledgedAfterCommit(Invariant):
@@ -66,6 +67,14 @@ class AcknowledgedAfterCommit(Invariant):
         if event.get("api") == ADD_VOTER and replica.id in self._early:
             return
         self.checked += 1
+        if event.get("api") in _CHANGES and replica.known and offset < replica.sets.offset:
+            yield self._anomaly(
+                f"{replica.id} acknowledged a change of the voters as that at offset {offset};"
+                f" its newest voter set stands at {replica.sets.offset} ({label(event)})",
+                event,
+                offset=offset,
+            )
+            return
         said = event.get("hwm")
         known = replica.hwm if replica.known else said
         if any(not isinstance(hwm, int) or hwm <= offset for hwm in (said, known)):

@@ -298,6 +298,14 @@ def acknowledge_with_a_lie(trace: Trace) -> None:
     trace.emit(1, "ack", api="x", off=batch.last, hwm=batch.last + 1)
 
 
+def acknowledge_voters_as_an_earlier_record(trace: Trace) -> None:
+    batch = trace.change_voters(1, 1, 2)
+    trace.replicate(1)
+    trace.flush(1)
+    trace.commit(1)
+    trace.emit(1, "ack", api="RemoveVoter", off=batch.last - 1, hwm=batch.last + 1)
+
+
 def win_without_a_majority(trace: Trace) -> None:
     trace.persist(2, 2, voted=2)
     trace.emit(2, "elected", grants=[2], voters=[1, 2, 3], es=trace.disks[2].end)
@@ -475,6 +483,7 @@ BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
     ("S16", flush_forgotten_by_truncation),
     ("S17", acknowledge_uncommitted),
     ("S17", acknowledge_with_a_lie),
+    ("S17", acknowledge_voters_as_an_earlier_record),
     ("S6", win_without_a_majority),
     ("S6", count_a_vote_that_was_refused),
     ("S6", count_the_vote_of_another_disk),
