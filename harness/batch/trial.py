@@ -94,6 +94,14 @@ class Trial:
         return _whole({**known, "name": self.name, **crash})
 
 
+def import_ahead() -> None:
+    """Import what all trials need; see ``harness.sessions.ahead``."""
+    import harness.explore.play  # noqa: F401, PLC0415 - it brings the node
+    from harness.sessions import ahead  # noqa: PLC0415 - it brings all plug-ins
+
+    ahead.import_ahead()
+
+
 def each(trials: Sequence[Trial]) -> Iterator[Result]:
     """Do trials one after the other; each tells of features that those before it did not show."""
     expect(len(trials))

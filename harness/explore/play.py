@@ -15,6 +15,7 @@ from harness.errors import HarnessError
 from harness.explore.features import Seen, features
 from harness.explore.search import Search, Step
 from harness.processes.crew import Crew, Job, Said
+from harness.sessions.ahead import import_ahead
 from harness.sessions.plan import Plan
 from harness.sessions.reached import Reach, premises
 from harness.sessions.simulated import SimRun, never_done, reason_of, save, simulate
@@ -148,10 +149,10 @@ class Exploration:
     def _play(self, steps: Sequence[Step]) -> list[Played]:
         """Play all of a round; the outcomes in its order."""
         enough = [way for way, runs in self.failures.items() if len(runs) >= STORED_MAX]
-        jobs = {
-            Job(str(step.number), partial(_one, step, self._store, enough), LIMIT_S): step
-            for step in steps
-        }
+        jobs: dict[Job, Step] = {}
+        for step in steps:
+            play = partial(_one, step, self._store, enough)
+            jobs[Job(str(step.number), play, LIMIT_S, import_ahead)] = step
         done: dict[int, Played] = {}
         with closing(self._crew.work_off(list(jobs))) as told:
             for each in told:

@@ -20,6 +20,7 @@ from harness.nightly.entries import Explore
 from harness.nightly.ledger import Key, Night, key_of
 from harness.nightly.sims import judged
 from harness.processes.crew import Crew, Job, Said
+from harness.sessions.ahead import import_ahead
 from harness.sessions.plan import Plan
 from harness.sessions.reached import Reach
 from harness.sessions.simulated import SimRun, never_done, reason_of, save, simulate
@@ -160,7 +161,10 @@ class Searching:
             _Run(self._entry, step, place, room, self._wanted.twice, self._stored)
             for place, step in enumerate(steps)
         ]
-        jobs = {Job(f"{run.entry} {run.step.number}", run.work, LIMIT_S): run for run in runs}
+        jobs = {
+            Job(f"{run.entry} {run.step.number}", run.work, LIMIT_S, import_ahead): run
+            for run in runs
+        }
         with closing(self._crew.work_off(list(jobs))) as told:
             for each in told:
                 run = jobs[each.job]

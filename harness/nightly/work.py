@@ -22,6 +22,7 @@ from harness.nightly.searches import Searching, Stored
 from harness.processes.command import Answer, Program
 from harness.processes.crew import Crew, Job, Local, Said, work_off
 from harness.run.explained import findings_of
+from harness.sessions.ahead import import_ahead
 from harness.sessions.released.live import player
 from harness.sessions.released.simulated import simulated
 from harness.sessions.zoo import bugs
@@ -188,7 +189,7 @@ class Worker:
             )
             for n in range(places)
         ]
-        jobs = {Job(entry, each.work, for_s + LATE_S): each for each in slices}
+        jobs = {Job(entry, each.work, for_s + LATE_S, import_ahead): each for each in slices}
         with closing(self._crew.work_off(list(jobs))) as told:
             for each in told:
                 if isinstance(each, Said):

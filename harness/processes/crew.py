@@ -22,11 +22,16 @@ _CONTEXT = get_context("fork")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """A piece of work, and how long it may take in seconds; None is for ever."""
+    """A piece of work, and how long it may take in seconds; None is for ever.
+
+    ``ahead`` is called where processes are forked from, before each; what it has imported, all of
+    them have.
+    """
 
     name: str
     work: Callable[[], Iterator[Any]]
     limit_s: float | None = None
+    ahead: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +119,8 @@ class _Worker:
 
     def __init__(self, job: Job, others: Iterable[Connection]) -> None:
         self.job = job
+        if job.ahead is not None:
+            job.ahead()
         self.deadline_s = None if job.limit_s is None else time.monotonic() + job.limit_s
         self.answers, theirs = _CONTEXT.Pipe(duplex=False)
         ours = (self.answers, *others)  # the child has copies of them

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count as numbers
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -37,7 +38,9 @@ from krucible.stores import opened
 if TYPE_CHECKING:
     from harness.sessions.plan import Plan
 
-AWAY_MAX, AWAY_PER_PLACE = 32, 8  # trials of a job on a cluster at most; jobs a processor at least
+TRIED_PER_PLACE = 2  # trials of the first jobs on a cluster
+AWAY_CPU_S, AWAY_PER_PLACE = 30.0, 4  # of a later one, about; so many a processor at least
+CPU_S_MIN = 0.001  # of a trial that was not even played
 SEEDS_MAX = 10_000_000
 CRASH_POINTS_MAX = 1_000_000
 SHOWN_MAX = 20  # failing seeds in full
@@ -213,12 +216,31 @@ class _Batch:
 
     def _done(self, crew: Crew) -> Iterator[Result]:
         """The results as they come; a process that dies costs the seed it was at, no other."""
-        parts = _parts(self._trials, crew)
-        if len(parts) == 1 and isinstance(crew, Local):
-            yield from trial.each(self._trials)
+        trials = self._trials
+        if isinstance(crew, Local):
+            parts = _parts(trials, min(crew.places, len(trials)))
+            done = trial.each(trials) if len(parts) == 1 else self._work_off(parts, crew)
+            yield from done
             return
+        few = crew.places * TRIED_PER_PLACE  # which tell how long a trial takes
+        yield from self._work_off(_parts(trials[:few], crew.places), crew)
+        if rest := trials[few:]:
+            most = max(1, len(rest) // (AWAY_PER_PLACE * crew.places))
+            cost_s = max(median(result["cpu_s"] for result in self.results), CPU_S_MIN)
+            size = min(most, max(1, round(AWAY_CPU_S / cost_s)))
+            yield from self._work_off(_parts(rest, -(-len(rest) // size)), crew)
+
+    def _work_off(self, parts: list[deque[Trial]], crew: Crew) -> Iterator[Result]:
         while parts:
-            left = {Job(f"seeds from {p[0].seed}", partial(trial.each, tuple(p))): p for p in parts}
+            left = {
+                Job(
+                    f"seeds from {p[0].seed}",
+                    partial(trial.each, tuple(p)),
+                    None,
+                    trial.import_ahead,
+                ): p
+                for p in parts
+            }
             with closing(crew.work_off(list(left))) as told:
                 for each in told:
                     if isinstance(each, Said):
@@ -264,14 +286,9 @@ class _Batch:
         }
 
 
-def _parts(trials: Sequence[Trial], crew: Crew) -> list[deque[Trial]]:
-    """Share trials out: one part for each process of this machine, many small ones elsewhere."""
-    if isinstance(crew, Local):
-        count = min(crew.places, len(trials))
-    else:
-        size = min(AWAY_MAX, max(1, len(trials) // (AWAY_PER_PLACE * crew.places)))
-        count = -(-len(trials) // size)
-    return [deque(trials[n::count]) for n in range(count)]
+def _parts(trials: Sequence[Trial], count: int) -> list[deque[Trial]]:
+    """Share trials out, so many parts of one length, more or less; none is empty."""
+    return [deque(trials[n::count]) for n in range(min(count, len(trials)))]
 
 
 @dataclass(frozen=True, slots=True)
