@@ -49,6 +49,21 @@ def test_side_by_side_all_is_told_and_each_in_its_order() -> None:
         assert [value for name, value in found if name == str(n)] == [n, n + 10, (None,)]
 
 
+def test_what_is_done_ahead_is_done_here_and_all_processes_have_it() -> None:
+    done: list[int] = []
+
+    def ahead() -> None:
+        done[:] = [os.getpid()]
+
+    def work() -> Iterator[tuple[int, bool]]:
+        yield done[0], os.getpid() == done[0]
+
+    assert told([Job("a", work, ahead=ahead), Job("b", work, ahead=ahead)], 1) == [
+        *(("a", (os.getpid(), False)), ("a", (None,))),
+        *(("b", (os.getpid(), False)), ("b", (None,))),
+    ]
+
+
 def test_a_job_that_raises_or_dies_costs_the_others_nothing() -> None:
     def raises() -> Iterator[int]:
         yield 1
