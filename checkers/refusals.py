@@ -5,18 +5,21 @@ that support all levels. So it says which errors of Kafka's may be a right answe
 (``WorkloadTraits.refusals``); any other one refuses what is due. No event is needed, so that it
 holds of whatever answers clients. Whether an error that may be right is right then, others judge by
 the log. That nobody leads, or a request is lost, is no answer of a controller to what was asked.
+
+It knows, too, which values its settings can take (``WorkloadTraits.right_settings``): wrong ones
+must be refused, and right ones may not be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from checkers.invariants.controller_answers import C17
 from harness.contracts.checker import RunData
 from harness.contracts.traits import LINEARIZABLE
 from harness.errors import UsageError
-from harness.history.ops import Interval
+from harness.history.ops import Interval, Op
 from harness.kafka.errors import ERRORS
 from harness.registry import checkers, systems, workloads
 from harness.systems.attached.planning import ATTACHED
@@ -27,6 +30,7 @@ DEFINITE: Final = frozenset(each.name for each in ERRORS.values() if each.defini
 # Of a controller that leads no more: where reads have no barrier, nor have refusals.
 STALE: Final = frozenset({"topic-already-exists", "unknown-topic", "unknown-topic-id"})
 # Of who makes a topic while too few brokers are in service, or registered.
+NO_SUCH_VALUE: Final = "invalid-config"
 AWAY: Final = frozenset({"invalid-replication-factor", "invalid-replica-assignment"})
 
 
@@ -36,23 +40,29 @@ def refusals(run: RunData) -> CheckResult:
 
     Clusters that are not ours may have rules of their own, and are not judged.
     """
-    allowed = _allowed(run)
-    if allowed is None:
+    if run.spec.env == ATTACHED:
         return CheckResult(NAME, Valid.VALID, checked={C17.name: 0})
+    allowed, right = _allowed(run), _right_settings(run)
     answered = [each for each in run.history.intervals() if each.outcome in ("ok", "fail")]
-    anomalies = tuple(_undeserved(answered, allowed))
+    anomalies: list[Anomaly] = []
+    checked = 0
+    if allowed is not None:
+        checked += len(answered)
+        anomalies += _undeserved(answered, allowed)
+    if right is not None:
+        known = [(each, right(each.invocation)) for each in answered]
+        checked += sum(is_right is not None for _, is_right in known)
+        anomalies += _by_values(known)
     return CheckResult(
         NAME,
         Valid.INVALID if anomalies else Valid.VALID,
-        anomalies,
-        checked={C17.name: len(answered)},
+        tuple(anomalies),
+        checked={C17.name: checked},
     )
 
 
 def _allowed(run: RunData) -> frozenset[str] | None:
     """Give the errors that this workload's clients may deserve; None: nobody knows."""
-    if run.spec.env == ATTACHED:
-        return None
     try:
         allowed = workloads.traits(run.spec.workload).refusals
         reads = systems.traits(run.spec.system).of(run.spec).reads
@@ -61,15 +71,49 @@ def _allowed(run: RunData) -> frozenset[str] | None:
     return allowed if allowed is None or reads == LINEARIZABLE else allowed | STALE
 
 
+def _right_settings(run: RunData) -> Callable[[Op], bool | None] | None:
+    """Give what tells right settings from wrong ones; None: nothing does."""
+    try:
+        return workloads.traits(run.spec.workload).right_settings
+    except UsageError:  # it is not there any more
+        return None
+
+
+def _by_values(known: list[tuple[Interval, bool | None]]) -> Iterator[Anomaly]:
+    """Tell of the first op with wrong settings that was granted, and with right ones refused."""
+    granted = [each for each, right in known if right is False and each.outcome == "ok"]
+    if granted:
+        yield _told(granted, "were granted, though they set a value that their setting cannot have")
+    refused = [each for each, right in known if right and _code(each) == NO_SUCH_VALUE]
+    if refused:
+        yield _told(
+            refused, f"were refused with {NO_SUCH_VALUE}, though all their values are right"
+        )
+
+
+def _code(each: Interval) -> str:
+    """Name the error that an op failed with; empty where it did not."""
+    end = each.completion
+    return "" if end is None or each.outcome == "ok" else str(end.error).rpartition(": ")[2]
+
+
+def _told(ops: list[Interval], what: str) -> Anomaly:
+    first, end = ops[0].invocation, ops[0].completion
+    assert end is not None  # noqa: S101 - it was answered
+    return Anomaly(
+        C17.name,
+        f"{len(ops)} op(s) {what}; the first is op {first.index}, a {first.f}",
+        ops=(first.index, end.index),
+        time_ns=end.time_ns,
+    )
+
+
 def _undeserved(answered: list[Interval], allowed: frozenset[str]) -> Iterator[Anomaly]:
     """Tell of the first op of each kind that was refused with each such error."""
     seen: dict[tuple[str, str], list[Interval]] = {}
     for each in answered:
-        end = each.completion
-        error = "" if end is None or each.outcome == "ok" else str(end.error)
-        code = error.rpartition(": ")[2]
-        if code in DEFINITE - AWAY - allowed:
-            seen.setdefault((each.invocation.f, error), []).append(each)
+        if each.completion is not None and _code(each) in DEFINITE - AWAY - allowed:
+            seen.setdefault((each.invocation.f, str(each.completion.error)), []).append(each)
     for (f, error), ops in seen.items():
         first, end = ops[0].invocation, ops[0].completion
         assert end is not None  # noqa: S101 - it was refused

@@ -61,6 +61,14 @@ VALUES: Final[Mapping[str, Sequence[str]]] = {
     "unclean.leader.election.enable": ("true", "false", "perhaps"),
     "no.such.setting": ("1",),
 }
+# Of these, those that a topic takes, in all releases (TopicConfig, LogConfig).
+RIGHT_VALUES: Final[Mapping[str, frozenset[str]]] = {
+    "min.insync.replicas": frozenset({"1", "2", "3"}),
+    "cleanup.policy": frozenset({"compact", "delete", "compact,delete"}),
+    "segment.bytes": frozenset({"1048576"}),
+    "unclean.leader.election.enable": frozenset({"true", "false"}),
+    "no.such.setting": frozenset(),
+}
 WHOLE_EVERY: Final = 4  # changes of settings
 SET, DELETE, APPEND, SUBTRACT, NO_OP = 0, 1, 2, 3, 7
 TOPIC, BROKER = 2, 4
@@ -74,9 +82,30 @@ Asked = Mapping[str, Any]
 Place = Callable[[int], BrokerId]
 
 
+def right_settings(op: Op) -> bool | None:
+    """Tell whether a topic takes the values that an op sets; None: not known, or it sets none."""
+    asked = op.value if isinstance(op.value, Mapping) else {}
+    if op.f == "create":
+        changes = [(name, SET, value) for name, value in asked.get("settings", {}).items()]
+    elif op.f == "configure" and asked["kind"] == TOPIC:
+        changes = asked["changes"]
+    else:
+        return None
+    right = [value in RIGHT_VALUES[name] for name, change, value in changes if change == SET]
+    if False in right:
+        return False
+    return True if right and len(right) == len(changes) else None
+
+
 @workloads.register(
     "admin",
-    WorkloadTraits(plays_brokers=True, settings=SETTINGS, rate_hz=RATE_HZ, sets_levels=True),
+    WorkloadTraits(
+        plays_brokers=True,
+        settings=SETTINGS,
+        rate_hz=RATE_HZ,
+        sets_levels=True,
+        right_settings=right_settings,
+    ),
 )
 def admin(spec: RunSpec) -> Workload:
     """Ask for what may be had and what must be refused; each answer follows from the metadata."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from harness.contracts.released import ReleasedBug
+from harness.history.ops import Op
 from harness.spec import SIM, RunSpec
 from harness.verdict import Known
 
@@ -171,6 +172,8 @@ class WorkloadTraits:
         systems: The only systems that serve what it asks for; None: it is not that special.
         refusals: The errors (``harness/kafka/errors.py``) that what its clients ask for may
             deserve, beside those of brokers that are away; None: that is not known.
+        right_settings: Tells of an op whether all settings that it gives have values that they can
+            take; None: it gives none, or that depends on more than the op.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -182,3 +185,4 @@ class WorkloadTraits:
     rate_hz: float = 100.0
     systems: frozenset[str] | None = None
     refusals: frozenset[str] | None = None
+    right_settings: Callable[[Op], bool | None] | None = None

@@ -83,3 +83,56 @@ def test_each_refusal_is_told_unless_it_may_be_right(workload: str, errors: list
         for a in refusals(run(*[("fail", each) for each in errors], workload=workload)).anomalies
     }
     assert told == set(errors) - AWAY - (workloads.traits(workload).refusals or set())
+
+
+def changed(*ends: tuple[list[Any], str, str | None], kind: int = 2) -> RunData:
+    """A run of changes of settings that ended so: [name, change, value], type and error."""
+    ops = []
+    for n, (change, type_, error) in enumerate(ends):
+        asked = {"kind": kind, "of": "t1", "changes": [change], "only": False}
+        ops.append(Op(2 * n, 2 * n * MS, n, "invoke", "configure", asked))
+        ops.append(Op(2 * n + 1, (2 * n + 1) * MS, n, type_, "configure", asked, error=error))  # type: ignore[arg-type]
+    return RunData(RunSpec(seed=1, workload="admin"), History(ops))
+
+
+RIGHT, WRONG = ["cleanup.policy", 0, "compact"], ["min.insync.replicas", 0, "0"]
+
+
+def test_a_value_that_a_setting_cannot_have_is_refused() -> None:
+    result = refusals(changed((RIGHT, "ok", None), (WRONG, "ok", None), (WRONG, "ok", None)))
+    [anomaly] = result.anomalies
+    assert (result.valid, result.checked) == (Valid.INVALID, {"C17": 3})
+    assert (anomaly.invariant, anomaly.ops) == ("C17", (2, 3))
+    assert anomaly.message.startswith("2 op(s) were granted, though they set a value")
+
+
+def test_a_value_that_a_setting_can_have_is_not_refused_for_it() -> None:
+    result = refusals(changed((WRONG, "fail", "invalid-config"), (RIGHT, "fail", "invalid-config")))
+    [anomaly] = result.anomalies
+    assert (anomaly.invariant, anomaly.ops) == ("C17", (2, 3))
+    assert "invalid-config, though all their values are right" in anomaly.message
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        (RIGHT, "fail", "unknown-topic"),
+        (WRONG, "fail", "invalid-config"),
+        (WRONG, "info", "timeout"),
+        (["cleanup.policy", 2, "burn"], "ok", None),  # appended: to what is there
+        (["cleanup.policy", 1, None], "ok", None),
+    ],
+)
+def test_what_depends_on_more_than_the_op_is_left_to_others(end: tuple[Any, str, Any]) -> None:
+    assert refusals(changed(end)).valid is Valid.VALID
+
+
+def test_settings_of_brokers_have_any_name() -> None:
+    assert refusals(changed((WRONG, "ok", None), kind=4)).checked == {"C17": 0}
+
+
+def test_the_settings_of_a_new_topic_are_judged_too() -> None:
+    asked = {"topic": "t1", "partitions": 1, "factor": 1, "settings": {"cleanup.policy": "burn"}}
+    ops = [Op(0, 0, 1, "invoke", "create", asked), Op(1, MS, 1, "ok", "create", asked)]
+    run_ = RunData(RunSpec(seed=1, workload="admin"), History(ops))
+    assert refusals(run_).valid is Valid.INVALID
