@@ -218,9 +218,8 @@ class _Batch:
         """The results as they come; a process that dies costs the seed it was at, no other."""
         trials = self._trials
         if isinstance(crew, Local):
-            parts = _parts(trials, min(crew.places, len(trials)))
-            done = trial.each(trials) if len(parts) == 1 else self._work_off(parts, crew)
-            yield from done
+            parts = _parts(trials, crew.places)
+            yield from trial.each(trials) if len(parts) == 1 else self._work_off(parts, crew)
             return
         few = crew.places * TRIED_PER_PLACE  # which tell how long a trial takes
         yield from self._work_off(_parts(trials[:few], crew.places), crew)
@@ -232,15 +231,10 @@ class _Batch:
 
     def _work_off(self, parts: list[deque[Trial]], crew: Crew) -> Iterator[Result]:
         while parts:
-            left = {
-                Job(
-                    f"seeds from {p[0].seed}",
-                    partial(trial.each, tuple(p)),
-                    None,
-                    trial.import_ahead,
-                ): p
-                for p in parts
-            }
+            left: dict[Job, deque[Trial]] = {}
+            for part in parts:
+                work = partial(trial.each, tuple(part))
+                left[Job(f"seeds from {part[0].seed}", work, ahead=trial.import_ahead)] = part
             with closing(crew.work_off(list(left))) as told:
                 for each in told:
                     if isinstance(each, Said):
