@@ -7,7 +7,6 @@ beside one short run, of which a search has thousands, each in a process of its 
 from __future__ import annotations
 
 from functools import cache
-from importlib import import_module
 
 from harness.registry import checkers, environments, models, nemeses, systems, watches, workloads
 
@@ -15,6 +14,7 @@ from harness.registry import checkers, environments, models, nemeses, systems, w
 @cache
 def import_ahead() -> None:
     """Import the simulator and all plug-ins."""
-    import_module("harness.sessions.simulated")
+    import harness.sessions.simulated  # noqa: F401, PLC0415 - not before it is asked for
+
     for registry in (systems, environments, nemeses, workloads, checkers, models, watches):
         registry.load()
