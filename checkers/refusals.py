@@ -12,7 +12,7 @@ must be refused, and right ones may not be.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from checkers.invariants.controller_answers import C17
@@ -31,6 +31,7 @@ DEFINITE: Final = frozenset(each.name for each in ERRORS.values() if each.defini
 STALE: Final = frozenset({"topic-already-exists", "unknown-topic", "unknown-topic-id"})
 # Of who makes a topic while too few brokers are in service, or registered.
 NO_SUCH_VALUE: Final = "invalid-config"
+TOLD: Final = "told"  # in the value of an op for which any answer is a result: the error
 AWAY: Final = frozenset({"invalid-replication-factor", "invalid-replica-assignment"})
 
 
@@ -81,7 +82,7 @@ def _right_settings(run: RunData) -> Callable[[Op], bool | None] | None:
 
 def _by_values(known: list[tuple[Interval, bool | None]]) -> Iterator[Anomaly]:
     """Tell of the first op with wrong settings that was granted, and with right ones refused."""
-    granted = [each for each, right in known if right is False and each.outcome == "ok"]
+    granted = [each for each, right in known if right is False and not _code(each)]
     if granted:
         yield _told(granted, "were granted, though they set a value that their setting cannot have")
     refused = [each for each, right in known if right and _code(each) == NO_SUCH_VALUE]
@@ -92,9 +93,13 @@ def _by_values(known: list[tuple[Interval, bool | None]]) -> Iterator[Anomaly]:
 
 
 def _code(each: Interval) -> str:
-    """Name the error that an op failed with; empty where it did not."""
+    """Name the error that an op failed with, or was told as its answer; empty where none was."""
     end = each.completion
-    return "" if end is None or each.outcome == "ok" else str(end.error).rpartition(": ")[2]
+    if end is None:
+        return ""
+    if each.outcome == "ok":
+        return str((end.value.get(TOLD) if isinstance(end.value, Mapping) else None) or "")
+    return str(end.error).rpartition(": ")[2]
 
 
 def _told(ops: list[Interval], what: str) -> Anomaly:
