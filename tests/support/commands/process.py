@@ -59,10 +59,11 @@ class Ran:
         return {anomaly["invariant"] for anomaly in self.summary["anomalies"]}
 
     def findings(self) -> set[str | None]:
-        """Name the findings that explain the run's anomalies; None if one has no finding."""
+        """Name the findings that the run's anomalies are, or follow from; None: of one, none."""
         results = json.loads(self.run_dir.results.read_bytes())["results"]
         found = [anomaly for each in results for anomaly in each["anomalies"]]
-        return {anomaly["details"].get("finding") for anomaly in found}
+        details = [anomaly["details"] for anomaly in found]
+        return {each.get("finding", each.get("after")) for each in details}
 
     def nemesis_ops(self, f: str, *having: str) -> list[Op]:
         """Ops of the nemesis whose value has all these fields."""
