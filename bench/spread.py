@@ -3,9 +3,10 @@
     python bench/spread.py [--seeds 1000] [--turns 2] [--workers 2] [--cores 2] [--lost 1000]
 
 The cluster is a real one, standalone, on this machine: so many workers with so many processors. In
-each turn `krucible sim` simulates the same short seeds (one second, one voter: what is measured is
-the way there and back, for which long seeds leave more time) with as many processes (`--jobs`) and
-on the cluster (`--master`); a time is that of the whole command, with the start of the executors.
+each turn `krucible sim` simulates the same seeds with as many processes (`--jobs`) and on the
+cluster (`--master`); a time is that of the whole command, with the start of the executors. Seeds
+are short (one second, one voter), so that sending them and their results weighs more than it does
+with those that users simulate.
 At the end both simulate `--lost` seeds once, and halfway on the cluster one worker is killed with
 SIGKILL, together with all that runs for it. What each of them has counted must be the same: nothing
 is lost, nothing is done twice. Wall time needs a machine at rest.

@@ -84,11 +84,13 @@ def _by_values(known: list[tuple[Interval, bool | None]]) -> Iterator[Anomaly]:
     """Tell of the first op with wrong settings that was granted, and with right ones refused."""
     granted = [each for each, right in known if right is False and not _code(each)]
     if granted:
-        yield _told(granted, "were granted, though they set a value that their setting cannot have")
+        yield _told(
+            granted, "op(s) were granted, though they set a value that their setting cannot have"
+        )
     refused = [each for each, right in known if right and _code(each) == NO_SUCH_VALUE]
     if refused:
         yield _told(
-            refused, f"were refused with {NO_SUCH_VALUE}, though all their values are right"
+            refused, f"op(s) were refused with {NO_SUCH_VALUE}, though all their values are right"
         )
 
 
@@ -103,11 +105,12 @@ def _code(each: Interval) -> str:
 
 
 def _told(ops: list[Interval], what: str) -> Anomaly:
+    """Tell how many ops were answered wrongly, and which was the first."""
     first, end = ops[0].invocation, ops[0].completion
     assert end is not None  # noqa: S101 - it was answered
     return Anomaly(
         C17.name,
-        f"{len(ops)} op(s) {what}; the first is op {first.index}, a {first.f}",
+        f"{len(ops)} {what}; the first is op {first.index}",
         ops=(first.index, end.index),
         time_ns=end.time_ns,
     )
@@ -117,15 +120,9 @@ def _undeserved(answered: list[Interval], allowed: frozenset[str]) -> Iterator[A
     """Tell of the first op of each kind that was refused with each such error."""
     seen: dict[tuple[str, str], list[Interval]] = {}
     for each in answered:
-        if each.completion is not None and _code(each) in DEFINITE - AWAY - allowed:
-            seen.setdefault((each.invocation.f, str(each.completion.error)), []).append(each)
+        end, code = each.completion, _code(each)
+        if end is not None and code in DEFINITE - AWAY - allowed:
+            seen.setdefault((each.invocation.f, end.error or code), []).append(each)
     for (f, error), ops in seen.items():
-        first, end = ops[0].invocation, ops[0].completion
-        assert end is not None  # noqa: S101 - it was refused
-        yield Anomaly(
-            C17.name,
-            f"{len(ops)} {f} op(s) were refused with {error}, which nothing that such an op asks"
-            f" for deserves; the first is op {first.index}",
-            ops=(first.index, end.index),
-            time_ns=end.time_ns,
-        )
+        due = "which nothing that such an op asks for deserves"
+        yield _told(ops, f"{f} op(s) were refused with {error}, {due}")

@@ -1,4 +1,4 @@
-"""Which clients are those of brokers, and what runs without such a client are told."""
+"""Tells clients of brokers from those of controllers; refuses runs that lack the former."""
 
 from __future__ import annotations
 

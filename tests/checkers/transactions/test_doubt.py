@@ -1,4 +1,4 @@
-"""Which transactions may lie on a cycle: none is missed, and what is in order is left alone."""
+"""``doubtful`` marks every transaction that lies on a cycle, and none where all is in order."""
 
 from __future__ import annotations
 
