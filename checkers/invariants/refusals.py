@@ -4,8 +4,9 @@ Requests to any voter name an epoch, a leader, and perhaps to whom they are addr
 leader a snapshot, or a voter. What an event does not tell, as the addressee of requests to Apache
 Kafka, stays undecided. Epochs are judged by ``Fencing`` (S31), votes by ``DeservedVotes``.
 
-Source: KIP-595 (Vote, BeginQuorumEpoch, EndQuorumEpoch), KIP-630 (FetchSnapshot), KIP-853; Kafka
-4.1 ``KafkaRaftClient``: the ``handle`` methods of these requests, and ``RemoveVoterHandler``.
+Source: KIP-595 (Vote, BeginQuorumEpoch, EndQuorumEpoch), KIP-630 (FetchSnapshot), KIP-853, KIP-584
+(UpdateFeatures, of kraft.version); Kafka 4.1 ``KafkaRaftClient``: the ``handle`` methods of these
+requests, and ``RemoveVoterHandler``.
 """
 
 from __future__ import annotations
@@ -23,12 +24,16 @@ from harness.verdict import Anomaly
 
 Verdict = str | None  # what is wrong with an answer; None: nothing, and that was looked at
 
-OK, NOT_LEADER, UNSUPPORTED_VERSION, INVALID_REQUEST = 0, 6, 35, 42
+OK, NOT_LEADER, REQUEST_TIMED_OUT, UNSUPPORTED_VERSION, INVALID_REQUEST = 0, 6, 7, 35, 42
 UNKNOWN_LEADER_EPOCH, SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE = 75, 98, 99
+INVALID_UPDATE_VERSION = 95
 INCONSISTENT_CLUSTER_ID, INVALID_VOTER_KEY, VOTER_NOT_FOUND = 104, 125, 127
 EPOCH_MAX = 2**31 - 2  # an election must still be able to follow
 _OF_VOTERS = frozenset({"Vote", "BeginQuorumEpoch", "EndQuorumEpoch"})
 _OF_MEMBERSHIP = frozenset({"AddVoter", "RemoveVoter", "UpdateVoter"})
+# A level of kraft.version is refused where voters have not told that they know it; it is the way
+# from static voters to voters in the log, so that static ones are no reason.
+_OF_LEVELS = frozenset({OK, NOT_LEADER, REQUEST_TIMED_OUT, INVALID_UPDATE_VERSION})
 _ONLY_OF_LEADERS = frozenset({NOT_LEADER, UNKNOWN_LEADER_EPOCH})
 
 
@@ -93,6 +98,8 @@ class DeservedRefusals(Invariant):
             yield from self._chunk(event, code, replica)
         elif api in _OF_MEMBERSHIP:
             yield from _member(event, code, replica)
+        elif api == "UpdateFeatures":
+            yield None if code in _OF_LEVELS else "no level of kraft.version is refused so"
 
     def _leader(self, event: Event, code: int, replica: Replica) -> Iterator[Verdict]:
         """A leader's word is refused as invalid if another one of that epoch is known, or none."""

@@ -81,13 +81,15 @@ class FirstRole(Invariant):
     """S31: a process begins in the epoch and in the role that its disk tells of.
 
     As one that has resigned where it led, as a candidate where it voted for itself, as a follower
-    of the leader that it knew. Where it cannot be that, it is unattached, and forgets neither the
-    leader nor its vote, unless the log is of a newer epoch. It is never leader at once.
+    of the leader that it knew, if that is a voter of its log: then it knows where the leader is.
+    Where it cannot be that, it is unattached, and forgets neither the leader nor its vote, unless
+    the log is of a newer epoch. It is never leader at once.
     """
 
     name: ClassVar[str] = "S31"
     meaning: ClassVar[Meaning] = Fencing.meaning
     listens: ClassVar[tuple[str, ...]] = ("start", "role")
+    uses: ClassVar[tuple[str, ...]] = ("voters",)
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,16 +97,16 @@ class FirstRole(Invariant):
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Compare the first role of a process with its start."""
-        replica = world.replica(event).id
+        replica = world.replica(event)
         if event["t"] == "start":
-            self._starts[replica] = event
+            self._starts[replica.id] = event
             return ()
-        start = self._starts.pop(replica, None)
+        start = self._starts.pop(replica.id, None)
         last_epoch = start.get("last_ep") if start is not None else None
         if start is None or event.get("from", "") is not None or not isinstance(last_epoch, int):
             return ()
         self.checked += 1
-        wrong = _wrong_start(start["qs"], last_epoch, event)
+        wrong = _wrong_start(start["qs"], last_epoch, replica.voters, event)
         if wrong is None:
             return ()
         return [
@@ -118,7 +120,9 @@ class FirstRole(Invariant):
         ]
 
 
-def _wrong_start(disk: Mapping[str, Any], last_epoch: int, role: Event) -> str | None:
+def _wrong_start(
+    disk: Mapping[str, Any], last_epoch: int, voters: frozenset[int], role: Event
+) -> str | None:
     """Tell what the disk says that a first role does not."""
     epoch, leader, voted = disk.get("ep"), disk.get("leader"), disk.get("voted")
     is_behind = not isinstance(epoch, int) or epoch < last_epoch
@@ -136,6 +140,8 @@ def _wrong_start(disk: Mapping[str, Any], last_epoch: int, role: Event) -> str |
         return f"its disk has leader {leader}, so that it had lost that election"
     if role["to"] not in right:
         return f"its disk has leader {leader} and a vote for {voted}"
+    if role["to"] == "unattached" and leader in voters - {role["node"]}:
+        return f"its disk has leader {leader}, which is a voter, so that it knows where that is"
     if role.get("leader") != leader:
         return f"its disk has leader {leader}, and now it has {role.get('leader')}"
     if leader is None and role.get("voted") != voted:

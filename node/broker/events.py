@@ -60,11 +60,6 @@ class ReadyToUnfence:
 
 
 @dataclass(frozen=True, slots=True)
-class ResendRegistration:
-    """The broker has something else to register: register again (same incarnation and epoch)."""
-
-
-@dataclass(frozen=True, slots=True)
 class BeginControlledShutdown:
     """Stop, and let the controller move leaderships away first if there is something to move."""
 
@@ -82,7 +77,6 @@ Input = (
     | SendFailed
     | MetadataPublished
     | ReadyToUnfence
-    | ResendRegistration
     | BeginControlledShutdown
     | BeginShutdown
 )

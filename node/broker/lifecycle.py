@@ -39,7 +39,6 @@ from node.broker.events import (
     ReadyToUnfence,
     Registered,
     RegistrationAnswered,
-    ResendRegistration,
     SendFailed,
     SendHeartbeat,
     SendRegistration,
@@ -116,7 +115,6 @@ class BrokerLifecycle:
             SendFailed: self._on_send_failed,
             MetadataPublished: self._on_published,
             ReadyToUnfence: self._on_ready,
-            ResendRegistration: self._on_resend,
             BeginControlledShutdown: self._on_controlled_shutdown,
             BeginShutdown: self._on_shutdown,
         }
@@ -228,10 +226,6 @@ class BrokerLifecycle:
 
     def _on_ready(self, _: ReadyToUnfence) -> None:
         self._ready_to_unfence = True
-        self._communicate_now()
-
-    def _on_resend(self, _: ResendRegistration) -> None:
-        self._registered = False
         self._communicate_now()
 
     def _on_controlled_shutdown(self, _: BeginControlledShutdown) -> None:

@@ -19,7 +19,6 @@ from node.broker.events import (
     ReadyToUnfence,
     Registered,
     RegistrationAnswered,
-    ResendRegistration,
     SendFailed,
     SendHeartbeat,
     SendRegistration,
@@ -133,10 +132,6 @@ class BrokerRunner:
     def ready_to_unfence(self) -> None:
         """The broker can serve."""
         self._step(ReadyToUnfence())
-
-    def resend_registration(self) -> None:
-        """Register again: what was registered has changed."""
-        self._step(ResendRegistration())
 
     async def stop(self, timeout_s: float) -> bool:
         """Hand over and stop; after ``timeout_s`` seconds stop all the same.

@@ -42,7 +42,6 @@ from node.controller.broker_operations import (
     BrokerHeartbeatRequest,
     BrokerRegistrationReply,
     BrokerRegistrationRequest,
-    ClusterBroker,
     ControllerRegistrationRequest,
     Outcome,
     ProducerIdsReply,
@@ -418,17 +417,6 @@ class QuorumController:
         if wanted is None:
             wanted = [TopicRef(name=name) for name in sorted(self.image.topics)]
         return tuple([self._describe(topic) for topic in wanted])
-
-    def describe_brokers(
-        self, listener: str | None = None, *, include_fenced: bool = False
-    ) -> tuple[ClusterBroker, ...]:
-        """Registered brokers with their endpoint of that listener (None: their first)."""
-        found = [b for b in self.image.brokers.values() if include_fenced or not b.fenced]
-        return registry.describe(found, listener)
-
-    def describe_controllers(self, listener: str | None = None) -> tuple[ClusterBroker, ...]:
-        """Registered controllers with their endpoint of that listener (None: their first)."""
-        return registry.describe(self.image.controllers.values(), listener)
 
     def finalized_features(self) -> FinalizedFeatures:
         """The finalised levels, for ApiVersions and brokers."""

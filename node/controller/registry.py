@@ -5,10 +5,7 @@ Source: Kafka's ClusterControlManager (KIP-919) and ProducerIdControlManager (KI
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from node.controller.broker_operations import (
-    ClusterBroker,
     ControllerRegistrationRequest,
     Outcome,
     ProducerIdsReply,
@@ -17,7 +14,6 @@ from node.controller.context import Context
 from node.controller.errors import ApiError, OperationError
 from node.controller.operation import Operation
 from node.metadata.features import controller_registration_supported
-from node.metadata.image import BrokerState, ControllerState, Listener
 from node.metadata.schemas import ProducerIdsRecord, RegisterControllerRecord
 
 PRODUCER_ID_BLOCK = 1000
@@ -65,21 +61,3 @@ def allocate_producer_ids(
         )
     )
     return ProducerIdsReply(producer_id_start=start, producer_id_len=PRODUCER_ID_BLOCK)
-
-
-def describe(
-    nodes: Iterable[BrokerState | ControllerState], listener: str | None
-) -> tuple[ClusterBroker, ...]:
-    """Nodes with their listener of that name, or their first; without those that lack it."""
-    rows = []
-    for node in sorted(nodes, key=lambda each: each.id):
-        found = _listener(node.listeners, listener)
-        if found is None:
-            continue
-        rack, fenced = (node.rack, node.fenced) if isinstance(node, BrokerState) else (None, False)
-        rows.append(ClusterBroker(node.id, found.host, found.port, rack, fenced))
-    return tuple(rows)
-
-
-def _listener(listeners: Iterable[Listener], name: str | None) -> Listener | None:
-    return next((each for each in listeners if name is None or each.name == name), None)

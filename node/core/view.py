@@ -117,7 +117,3 @@ class ReplicaView:
     def kraft_version(self) -> int:
         """Give the level in force: 0 for static voters, 1 for voters in the log."""
         return self._state.log.kraft_version
-
-    def quorum_at(self, end: int) -> tuple[VoterSet | None, int]:
-        """Give what a snapshot up to ``end`` must say: voters (None: static) and level."""
-        return self._state.log.history.at(end)

@@ -29,11 +29,6 @@ class _History(Generic[T]):
     def last(self) -> tuple[int, T] | None:
         return self._entries[-1] if self._entries else None
 
-    def at(self, end: int) -> T | None:
-        """Give the value in force at the last offset below ``end``."""
-        found = [value for offset, value in self._entries if offset < end]
-        return found[-1] if found else None
-
     def add(self, offset: int, value: T) -> None:
         last = self.last
         if last is not None and offset <= last[0]:
@@ -87,10 +82,6 @@ class VoterHistory:
         """Give the level in force: 0 for static voters, 1 for voters in the log."""
         last = self._versions.last
         return 0 if last is None else last[1]
-
-    def at(self, end: int) -> tuple[VoterSet | None, int]:
-        """Give voter set (None: the static one) and level of the log up to ``end``, exclusive."""
-        return self._voters.at(end), self._versions.at(end) or 0
 
     def add(self, offset: int, record: ControlRecord) -> None:
         """Take a control record that is now in the log at ``offset``."""

@@ -107,27 +107,6 @@ class MetadataDelta:
             }
         return _delta(new, old.next_producer_id, topics, tables)
 
-    def apply_to(self, image: MetadataImage) -> None:
-        """Do to an image what this delta says; it must be in the state the delta starts from."""
-        for topic in self.topics:
-            if not topic.exists:
-                image.drop_topic(image.topics[topic.name])
-                continue
-            live = image.topics[topic.name] if topic.existed else None
-            live = live or image.put_topic(topic.name, topic.id)
-            for index, partition in topic.partitions.items():
-                live = image.put_partition(live, index, partition.after)
-        for table in FLAT_TABLES:
-            for key, change in getattr(self, table).items():
-                image.put(table, key, change.after)
-        for table in NESTED_TABLES:
-            for owner, changes in getattr(self, table).items():
-                for name, change in changes.items():
-                    image.put_setting(table, owner, name, change.after)
-        if self.next_producer_id is not None:
-            image.put_next_producer_id(self.next_producer_id)
-        image.end_offset = self.end_offset
-
 
 class DeltaBuilder:
     """Records what changes in an image while records are applied to it. O(changes).

@@ -196,16 +196,6 @@ def controller_registration_supported(level: int) -> bool:
     return level >= IBP_3_7_IV0
 
 
-def scram_supported(level: int) -> bool:
-    """Tell whether SCRAM credentials may be written (KIP-900)."""
-    return level >= IBP_3_5_IV2
-
-
-def delegation_tokens_supported(level: int) -> bool:
-    """Tell whether delegation tokens may be written."""
-    return level >= IBP_3_6_IV2
-
-
 def register_broker_version(level: int) -> int:
     """The version of RegisterBrokerRecord to write."""
     if cordons_supported(level):

@@ -113,16 +113,6 @@ def decode_controls(
     return tuple(r for r in found if isinstance(r, LeaderChange | KRaftVersion | Voters))
 
 
-def encode_leader_change(change: LeaderChange) -> tuple[bytes, bytes]:
-    """Key and value of the record that opens an epoch: version 1 when it has directory ids."""
-    return encode_control(change)
-
-
-def decode_leader_change(value: bytes | None) -> LeaderChange:
-    """The content of a leader-change record; raises ControlRecordError."""
-    return _leader_change(_read(LEADER_CHANGE, value or b""))
-
-
 def control_type(key: bytes | None) -> int:
     """The type in a control record's key; raises ControlRecordError."""
     try:

@@ -178,6 +178,16 @@ def test_a_static_voter_that_tells_of_itself_is_known_by_its_id(peer: int, *, ri
     assert (not judged(trace)[1]) is right
 
 
+@pytest.mark.parametrize(("code", "right"), [(6, True), (7, True), (95, True), (35, False)])
+def test_static_voters_are_no_reason_to_refuse_a_level(code: int, *, right: bool) -> None:
+    """KIP-853: raising kraft.version is what brings static voters into the log."""
+    trace = started()
+    trace.emit(1, "rpc_err", api="UpdateFeatures", peer=1, req_ep=1, code=code)
+    checked, found = judged(trace)
+    assert checked
+    assert (not found) is right
+
+
 def test_what_no_event_tells_stays_undecided() -> None:
     """As the agent of Apache Kafka tells it: no addressee, no snapshot, no directory."""
     trace = started()

@@ -117,13 +117,26 @@ def test_who_led_begins_as_resigned_or_without_a_role_in_elections() -> None:
     assert begun(1, "unattached", leader=None)
 
 
-def test_who_followed_remembers_its_leader() -> None:
+def test_who_followed_a_voter_follows_it_again() -> None:
     assert not begun(2, "follower", leader=1)
-    assert not begun(2, "unattached", leader=1)
+    assert begun(2, "unattached", leader=1)
     assert begun(2, "unattached", leader=None)
     assert begun(2, "follower", leader=3)
     assert begun(2, "prospective", leader=1)
     assert begun(2, "follower", leader=1, epoch=2)
+
+
+def test_who_followed_one_that_is_no_voter_any_more_remembers_it_at_least() -> None:
+    """KIP-853: the endpoints of voters are in the log; where others are, a start does not know."""
+    trace = led()
+    trace.change_voters(1, 2, 3)
+    trace.replicate(1)
+    trace.start(2)
+    trace.role(2, "unattached", **{"from": None}, leader=1, voted=1)
+    assert not judged(trace)
+    trace.start(2)
+    trace.role(2, "unattached", **{"from": None})
+    assert judged(trace)
 
 
 def test_a_vote_is_remembered() -> None:

@@ -21,7 +21,6 @@ from node.broker.events import (
     ReadyToUnfence,
     Registered,
     RegistrationAnswered,
-    ResendRegistration,
     SendFailed,
     SendHeartbeat,
     SendRegistration,
@@ -312,7 +311,7 @@ def test_a_success_resets_the_backoff() -> None:
 def test_never_more_than_one_request_is_in_flight() -> None:
     broker = broker_in(BrokerState.RUNNING)
     broker.wait()
-    for event in (Tick(), ReadyToUnfence(), ResendRegistration(), MetadataPublished(99)):
+    for event in (Tick(), ReadyToUnfence(), MetadataPublished(99)):
         assert broker.after(100, event) == []
 
 
@@ -379,16 +378,6 @@ def test_the_session_counts_from_when_the_answered_heartbeat_was_sent() -> None:
     broker.after(3000, UNFENCED)
     broker.wait()
     assert broker.lifecycle.next_deadline_ms() == sent_ms + 9000  # the next is in flight
-
-
-def test_a_resent_registration_keeps_the_state() -> None:
-    broker = broker_in(BrokerState.RUNNING)
-    broker.step(ResendRegistration())
-    assert broker.sent().incarnation_id == INCARNATION
-    effects = broker.step(RegistrationAnswered(0, 42))
-    assert effects[0] == Registered(42)
-    assert broker.state is BrokerState.RUNNING
-    assert broker.sent().want_fence is False
 
 
 def test_the_published_offset_never_falls() -> None:

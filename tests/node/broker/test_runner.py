@@ -237,7 +237,6 @@ def test_a_broker_that_is_halted_says_nothing_more() -> None:
             await until(lambda: controller.bodies(HEARTBEAT))
             broker.runner.halt()
             broker.runner.on_published(5)
-            broker.runner.resend_registration()
             heard = len(controller.requests)
             await until(lambda: not controller.server.connections)
             assert len(controller.requests) == heard

@@ -280,7 +280,7 @@ def test_the_voters_of_an_installed_snapshot_are_in_force() -> None:
     one.step(installed)
     assert one.of(fx.VotersChanged) == [fx.VotersChanged(voters, 1)]
     assert not one.replica.is_voter
-    assert one.replica.quorum_at(8) == (voters, 1)
+    assert (one.replica.voters, one.replica.kraft_version) == (voters, 1)
 
 
 def test_an_install_is_traced_with_the_digest_of_its_file() -> None:
@@ -497,13 +497,3 @@ def test_a_log_start_that_cannot_be_is_fatal(log_start: int) -> None:
     one = follower(cleaned())
     one.step(inputs.SnapshotsChanged((SnapshotInfo(S5, 100),), log_start))
     assert len(one.of(fx.Fatal)) == 1
-
-
-def test_a_snapshot_says_what_was_in_force_at_its_end() -> None:
-    """KIP-853: not what an uncommitted record after it says."""
-    first, second = keyed_voters(1, 2, 3), keyed_voters(1, 2)
-    log = LogState(0, 8, 8, ((1, 0),), (), ((2, first), (6, second)), ((1, 1),))
-    one = One.dynamic(1, log=log)
-    assert one.replica.quorum_at(6) == (first, 1)
-    assert one.replica.quorum_at(7) == (second, 1)
-    assert one.replica.quorum_at(1) == (None, 0)

@@ -21,6 +21,7 @@ from node.metadata.fold import apply_record
 from node.metadata.image import MetadataImage
 from node.metadata.records import RecordError, encode_record
 from node.metadata.snapshot import image_records
+from tests.support.nodes.deltas import apply
 
 BEGIN, END, ABORT = (
     s.BeginTransactionRecord(),
@@ -52,7 +53,7 @@ class Copy:
     changes_only: bool = False
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, manifest: Manifest) -> None:
-        delta.apply_to(self.image)
+        apply(delta, self.image)
         self.manifests.append(manifest)
         self.deltas.append(delta)
         assert self.image == image  # C9

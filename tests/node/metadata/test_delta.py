@@ -9,6 +9,7 @@ from node.metadata import schemas as s
 from node.metadata.delta import Change, DeltaBuilder, MetadataDelta, TopicDelta
 from node.metadata.image import MetadataImage, PartitionState
 from node.metadata.snapshot import image_of_records, image_records
+from tests.support.nodes.deltas import apply
 from tests.support.nodes.metadata_streams import STREAM, TOPIC_IDS, fold
 
 A, B, _ = TOPIC_IDS
@@ -58,7 +59,7 @@ def test_an_image_and_a_delta_give_the_next_image(
     taken = builder.take()
     assert taken == MetadataDelta.between(old, image) == MetadataDelta.between(far, image)
     assert bool(taken) == (old != image)
-    taken.apply_to(old)
+    apply(taken, old)
     assert (old, old.digest, old.end_offset) == (image, image.digest, image.end_offset)
     assert not builder.take()
 
@@ -68,7 +69,7 @@ def test_the_delta_to_a_snapshot_deletes_what_it_lacks(
     mine: list[s.MetadataRecord], snapshot: list[s.MetadataRecord]
 ) -> None:
     image, loaded = fold(MetadataImage(), mine), fold(MetadataImage(), snapshot)
-    MetadataDelta.between(image, loaded).apply_to(image)  # KAFKA-14894
+    apply(MetadataDelta.between(image, loaded), image)  # KAFKA-14894
     assert (image, image.digest) == (loaded, loaded.digest)
 
 

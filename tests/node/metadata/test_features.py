@@ -53,9 +53,7 @@ def test_the_level_says_which_versions_of_records_are_written(
 @pytest.mark.parametrize(
     ("allowed", "since"),
     [
-        (f.scram_supported, 11),
         (f.transactions_supported, 13),
-        (f.delegation_tokens_supported, 14),
         (f.controller_registration_supported, 15),
         (f.directories_supported, 17),
         (f.elr_supported, 23),

@@ -18,9 +18,7 @@ from node.log.control.records import (
     SnapshotHeader,
     control_to_json,
     decode_control,
-    decode_leader_change,
     encode_control,
-    encode_leader_change,
 )
 
 DIRECTORY = UUID("00112233-4455-6677-8899-aabbccddeeff")
@@ -194,8 +192,8 @@ def test_a_control_batch_that_cannot_be_read_is_corrupt(
 
 def test_leader_change_alone() -> None:
     change = LeaderChange(leader_id=2, voter_ids=(1, 2, 3), granting_ids=(2, 3))
-    key, value = encode_leader_change(change)
-    assert decode_leader_change(value) == change
+    key, value = encode_control(change)
+    assert decode_control(key, value) == change
     assert control_to_json(key, value) == {
         "type": "LeaderChange",
         "fields": {"leader_id": 2, "voter_ids": [1, 2, 3], "granting_ids": [2, 3]},
