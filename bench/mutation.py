@@ -5,13 +5,15 @@
 Small changes of ``node`` are drawn (``bench/support/mutations.py``), each in a process of its own.
 The unchanged node must be valid in all seeds that can be reached, or nothing could be said of
 changed ones. A changed one must pass a run of 10 s without faults; then the generic swarm has
-``--budget`` seconds of CPU time to find the change. Outcomes that count: caught, with the invariant
-and the seed; survived; unreached (no seed came to the place); broken (the harness failed, which is
-a bug of ours); hung (a seed did not end). Not counted: dead (the run without faults failed), same
-(the place was reached, and all bytes of that run and of the first seeds are the unchanged node's),
-real (no simulated node runs that file, so it is not played). A line of JSON for each goes to
-``--out``; a file that is there already is continued. What was not caught is listed, to be read:
-each is equivalent, or a hole.
+``--budget`` seconds of CPU time to find the change. A seed in which the unchanged node does not
+come to the place is as it was: it is not played again, but its time counts.
+
+Outcomes that count: caught, with the invariant and the seed; survived; unreached (no seed came to
+the place); broken (the harness failed, which is a bug of ours); hung (a seed did not end). Not
+counted: dead (the run without faults failed), same (the place was reached, and that run and the
+first six seeds that come there are the unchanged node's to the byte), real (no simulated node runs
+that file, so it is not played). A line of JSON for each goes to ``--out``; a file that is there
+already is continued. What was not caught is listed, to be read: each is equivalent, or a hole.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -28,6 +31,7 @@ from typing import Any
 from bench.support import hunts
 from bench.support.figures import say
 from bench.support.mutations import Mutation, draw, mutations, plant
+from bench.support.reach import Lines, Played, Source, lines, reaching
 
 ROOT = Path(__file__).resolve().parent.parent
 MUTATED = ("core", "log", "controller", "broker", "driver")  # folders of node
@@ -42,6 +46,7 @@ REAL = frozenset(
 COUNTED = ("caught", "survived", "unreached", "broken", "hung")
 HUNG_AFTER_S = 60  # of CPU beyond the budget
 CONTROL = 1.5  # of the budget is played on the unchanged node: no mutation gets that far
+COVERED = 6  # times as slow is the node while its lines are noted, at most
 
 
 def all_mutations() -> list[Mutation]:
@@ -55,29 +60,63 @@ def all_mutations() -> list[Mutation]:
     ]
 
 
-def in_a_process(
-    mutation: Mutation | None, same: Mapping[str, str], budget_s: float
-) -> dict[str, Any]:
-    """Hunt in a new process, which may die or never end."""
-    order = {"mutation": mutation and mutation.to_json(), "same": same, "budget_s": budget_s}
-    cpu_s = int(CONTROL * budget_s) + HUNG_AFTER_S
-    outcome, why = hunts.in_a_process("bench.mutation", order, cpu_s)
+def in_a_process(order: Mapping[str, Any], cpu_s: float) -> dict[str, Any]:
+    """Follow an order in a new process, which may die or never end."""
+    outcome, why = hunts.in_a_process("bench.mutation", order, int(cpu_s))
     if outcome is None:
-        raise RuntimeError(f"{mutation}: {why}")
+        raise RuntimeError(f"{order.get('mutation', order)}: {why}")
     return outcome
 
 
 def one() -> None:
     """Do what an order on stdin says, and print the outcome."""
     order = json.load(sys.stdin)
-    if order["mutation"] is not None:
-        plant(Mutation(**order["mutation"]), ROOT)
+    if (mutation := order.get("mutation")) is not None:
+        plant(Mutation(**mutation), ROOT)
+    if "cover" in order:
+        print(json.dumps(lines(_play, range(order["cover"]), ROOT)))
+        return
     hunting = import_module("bench.support.hunting")  # not before: it imports the node
-    if order["mutation"] is None:
-        alarm = hunting.control(CONTROL * order["budget_s"])
-        print(json.dumps({**hunting.hashes(), "alarm": alarm}))
+    if mutation is None:
+        print(json.dumps(hunting.control(order["budget_s"])))
     else:
-        print(json.dumps(hunting.hunt(order["same"], order["budget_s"])))
+        known = [Played(**each) for each in order["known"]]
+        print(json.dumps(hunting.hunt(known, order["budget_s"])))
+
+
+def _play(number: int) -> None:
+    """Play a simulation; the first one imports the node."""
+    import_module("bench.support.hunting").play(number)
+
+
+class Hunt:
+    """Hunts mutations by what is known of the unchanged node; SystemExit where that fails."""
+
+    def __init__(self, budget_s: float) -> None:
+        control_s = CONTROL * budget_s
+        done = in_a_process({"budget_s": control_s}, control_s + HUNG_AFTER_S)
+        if "runs" not in done:
+            sys.exit(f"the unchanged node could not be simulated: {done}")
+        if done["alarm"] is not None:
+            told = f"so nothing can be said of changed ones: {done['alarm']}"
+            sys.exit(f"the unchanged node is caught, {told}")
+        self._budget_s = budget_s
+        self._runs: list[tuple[float, str]] = [tuple(each) for each in done["runs"]]
+        order = {"cover": len(self._runs)}
+        self._lines: Lines = in_a_process(order, COVERED * control_s + HUNG_AFTER_S)
+
+    def __call__(self, mutation: Mutation) -> dict[str, Any]:
+        """Hunt a mutation in a process of its own; its outcome."""
+        if mutation.file in REAL:
+            return {"outcome": "real"}
+        source = Source.of((ROOT / mutation.file).read_text(encoding="utf-8"))
+        known = Played.of_all(self._runs, reaching(mutation, source, self._lines))
+        order = {
+            "mutation": mutation.to_json(),
+            "known": [asdict(each) for each in known],
+            "budget_s": self._budget_s,
+        }
+        return in_a_process(order, CONTROL * self._budget_s + HUNG_AFTER_S)
 
 
 def play(arguments: argparse.Namespace) -> None:
@@ -86,19 +125,10 @@ def play(arguments: argparse.Namespace) -> None:
     seen = {name_of(row) for row in rows}
     everything = all_mutations()
     say(f"{len(everything):,} mutations of {len(MUTATED)} folders of node")
-    same = in_a_process(None, {}, arguments.budget)
-    if "calm" not in same:
-        sys.exit(f"the unchanged node could not be simulated: {same}")
-    if (alarm := same.pop("alarm")) is not None:
-        sys.exit(f"the unchanged node is caught, so nothing can be said of changed ones: {alarm}")
     drawn = draw(everything, Random(f"mutation {arguments.seed}"))
     hunts.play(
         (each for each in drawn if str(each) not in seen),
-        lambda mutation: (
-            {"outcome": "real"}
-            if mutation.file in REAL
-            else in_a_process(mutation, same, arguments.budget)
-        ),
+        Hunt(arguments.budget),
         rows,
         arguments.out,
         is_enough=lambda found: hunts.counted(found, COUNTED) >= arguments.draw,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
 from bench.support.mutations import reached
+from bench.support.reach import CALM, Played
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import SimRun, simulate
 from harness.sessions.swarm import draw
@@ -15,66 +16,82 @@ from harness.sessions.zoo import found
 from harness.spec import SIM, RunSpec
 from harness.verdict import Valid
 
-COMPARED = 6  # seeds of the swarm whose bytes tell whether a change does anything
-CALM = RunSpec(seed=1, env=SIM, voters=3, observers=2, nemeses=(), time_limit_s=10.0)
+COMPARED = 6  # seeds that reach a place; whose bytes tell whether its change does anything
+CALM_SPEC = RunSpec(seed=1, env=SIM, voters=3, observers=2, nemeses=(), time_limit_s=10.0)
 
 
-def hashes() -> dict[str, str]:
-    """Give the hashes of this node's traces: of the calm run, and of the first seeds by number."""
-    seeds = {str(seed): _swarm(seed).trace_sha256 for seed in range(1, COMPARED + 1)}
-    return {"calm": _calm().trace_sha256, **seeds}
+def control(budget_s: float) -> dict[str, Any]:
+    """Play the calm run, then the swarm, on the unchanged node, for so many CPU seconds.
 
-
-def control(budget_s: float) -> str | None:
-    """Play the swarm on the unchanged node for so many CPU seconds; tell of its first alarm."""
-    began_s = time.process_time()
-    for seed in count(1):
-        run = _swarm(seed)
+    Returns:
+        ``runs``: CPU seconds and the hash of the trace of each, and ``alarm``: the first one.
+    """
+    runs, spent_s = list[tuple[float, str]](), 0.0
+    for number in count(CALM):
+        began_s = time.process_time()
+        run = play(number)
+        cpu_s = time.process_time() - began_s
+        runs.append((round(cpu_s, 3), run.trace_sha256))
         if run.broken is not None or run.verdict is Valid.INVALID:
-            return f"seed {seed}: {run.broken or ', '.join(sorted(found(run)))}"
-        if time.process_time() - began_s >= budget_s:
-            return None
+            why = run.broken or ", ".join(sorted(found(run)))
+            return {"runs": runs, "alarm": f"seed {number}: {why}"}
+        spent_s += cpu_s
+        if spent_s >= budget_s:
+            return {"runs": runs, "alarm": None}
     raise AssertionError("a count has no end")
 
 
-def hunt(same: Mapping[str, str], budget_s: float) -> dict[str, Any]:
+def hunt(known: Sequence[Played], budget_s: float) -> dict[str, Any]:
     """Play the calm run, then the swarm until something is caught; give the outcome.
 
+    A seed that does not come to the place is not played: it is as on the unchanged node, and so is
+    its time.
+
     Args:
-        same: The hashes of the unchanged node.
+        known: The runs of the unchanged node, by number.
         budget_s: CPU seconds for the swarm; a seed that is under way then is finished.
     """
+    if not any(each.reaches for each in known):
+        return {"outcome": "unreached"}
     try:
-        calm = _calm()
+        calm = play(CALM)
     except Exception as error:  # of the harness, which reads logs as nodes do
         return {"outcome": "dead", "by": [], "why": repr(error)}
     if calm.verdict is not Valid.VALID:
         return {"outcome": "dead", "by": sorted(found(calm)), "why": calm.broken}
-    differs = calm.trace_sha256 != same["calm"]
-    began_s = time.process_time()
-    for seed in count(1):
-        try:
-            run = _swarm(seed)
-        except Exception as error:
-            return {"outcome": "broken", "why": repr(error), "seed": seed}
-        cpu_s = time.process_time() - began_s
-        done = {"seed": seed, "cpu_s": round(cpu_s, 1)}
-        if run.verdict is Valid.INVALID:
-            why = next((a.message for a in run.judgement.anomalies), None)
-            return {"outcome": "caught", "by": sorted(found(run)), "why": why, **done}
-        if run.broken is not None:
-            return {"outcome": "broken", "why": run.broken, **done}
-        differs = differs or (seed <= COMPARED and run.trace_sha256 != same[str(seed)])
-        if seed >= COMPARED and not differs and reached():
-            return {"outcome": "same", **done}
-        if cpu_s >= budget_s:
-            return {"outcome": "survived" if reached() else "unreached", **done}
+    differs = calm.trace_sha256 != known[CALM].sha256
+    spent_s, alike = 0.0, 0
+    for seed in count(CALM + 1):
+        before = known[seed] if seed < len(known) else None
+        if before is None or before.reaches:
+            began_s = time.process_time()
+            try:
+                run = play(seed)
+            except Exception as error:
+                return {"outcome": "broken", "why": repr(error), "seed": seed}
+            spent_s += time.process_time() - began_s
+            if run.verdict is Valid.INVALID:
+                why = next((a.message for a in run.judgement.anomalies), None)
+                return {"outcome": "caught", "by": sorted(found(run)), "why": why, "seed": seed} | {
+                    "cpu_s": round(spent_s, 1)
+                }
+            if run.broken is not None:
+                return {"outcome": "broken", "why": run.broken, "seed": seed}
+            if before is not None:
+                differs = differs or run.trace_sha256 != before.sha256
+                alike += 1
+        else:
+            spent_s += before.cpu_s
+        is_over = spent_s >= budget_s
+        if not differs and reached() and (is_over or alike >= COMPARED):
+            return {"outcome": "same", "seed": seed, "cpu_s": round(spent_s, 1)}
+        if is_over:
+            outcome = "survived" if reached() else "unreached"
+            return {"outcome": outcome, "seed": seed, "cpu_s": round(spent_s, 1)}
     raise AssertionError("a count has no end")
 
 
-def _calm() -> SimRun:
-    return simulate(Plan.simulated(CALM, asked_for=False))
-
-
-def _swarm(seed: int) -> SimRun:
-    return simulate(Plan.simulated(draw(seed), asked_for=False))
+def play(number: int) -> SimRun:
+    """Play a seed of the swarm, or the calm run."""
+    spec = CALM_SPEC if number == CALM else draw(number)
+    return simulate(Plan.simulated(spec, asked_for=False))
