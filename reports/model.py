@@ -292,3 +292,8 @@ class ReportModel:
     pictures: Mapping[int, tuple[Picture, ...]] = field(default_factory=dict)  # by anomaly's number
     made: Made = field(default_factory=Made)
     known: tuple[KnownView, ...] = ()
+
+    @property
+    def op_total(self) -> int:
+        """Tell how many ops the page holds."""
+        return sum(block.rows for block in self.blocks)
