@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.support.mutations import reached
 from bench.support.reach import CALM, Played
+from harness.errors import NodeStartError
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import SimRun, simulate
 from harness.sessions.swarm import draw
@@ -70,13 +71,12 @@ def hunt(known: Sequence[Played], budget_s: float) -> dict[str, Any]:
             except Exception as error:
                 return {"outcome": "broken", "why": repr(error), "seed": seed}
             spent_s += time.process_time() - began_s
+            done = {"seed": seed, "cpu_s": round(spent_s, 1)}
             if run.verdict is Valid.INVALID:
                 why = next((a.message for a in run.judgement.anomalies), None)
-                return {"outcome": "caught", "by": sorted(found(run)), "why": why, "seed": seed} | {
-                    "cpu_s": round(spent_s, 1)
-                }
+                return {"outcome": "caught", "by": sorted(found(run)), "why": why, **done}
             if run.broken is not None:
-                return {"outcome": "broken", "why": run.broken, "seed": seed}
+                return {**_stopped(run.broken), **done}
             if before is not None:
                 differs = differs or run.trace_sha256 != before.sha256
                 alike += 1
@@ -89,6 +89,13 @@ def hunt(known: Sequence[Played], budget_s: float) -> dict[str, Any]:
             outcome = "survived" if reached() else "unreached"
             return {"outcome": outcome, "seed": seed, "cpu_s": round(spent_s, 1)}
     raise AssertionError("a count has no end")
+
+
+def _stopped(why: str) -> dict[str, Any]:
+    """Tell whose fault a broken run is: ours, but for a node that does not start."""
+    if NodeStartError.__name__ in why:
+        return {"outcome": "caught", "by": ["start"], "why": why}
+    return {"outcome": "broken", "why": why}
 
 
 def play(number: int) -> SimRun:

@@ -16,6 +16,7 @@ import pytest
 from bench.support import hunting
 from bench.support.mutations import Mutation
 from bench.support.reach import Played, Source, reaching
+from harness.errors import NodeStartError
 from harness.verdict import Valid
 
 TEXT = dedent(
@@ -131,6 +132,9 @@ def test_a_broken_run_is_caught_or_ours(hunted: Any) -> None:
     assert (outcome["outcome"], outcome["by"], outcome["why"]) == ("caught", ["S1"], "two leaders")
     outcome, _ = hunted(Node({5: Run("another", broken="of ours")}), 2, 5)
     assert (outcome["outcome"], outcome["seed"]) == ("broken", 5)
+    dead = Run("another", broken=f"{NodeStartError.__name__}: n2 ended while it started")
+    outcome, _ = hunted(Node({5: dead}), 2, 5)
+    assert (outcome["outcome"], outcome["by"]) == ("caught", ["start"])
     outcome, _ = hunted(Node({0: Run("another", Valid.INVALID)}), 2, 5)
     assert outcome["outcome"] == "dead"
 

@@ -8,6 +8,7 @@ from typing import Final
 from harness.systems.kafka.known_crashes import CRASHES, OF_LOSS, Signs
 from harness.systems.kafka.releases import (
     AMENDS_SINCE,
+    CHECKS_NAMES_SINCE,
     CHECKS_PRINCIPALS_SINCE,
     CLAIMS_CAUGHT_UP_SINCE,
     CLEARS_ELIGIBLE_UNTIL,
@@ -33,6 +34,7 @@ from harness.systems.kafka.releases import (
     LOSES_PASSWORDS_UNTIL,
     NAMES_EPOCHS_SINCE,
     PAUSES_SINCE,
+    RAISES_KRAFT_VERSION_SINCE,
     VOTES_KEPT_SINCE,
     WRITES_NOTHING_REFUSED_SINCE,
     Line,
@@ -506,6 +508,17 @@ FORWARDS_AGAIN: Final = Known(
     then=(("S34", ""), ("linearizability", "")),
 )
 
+# Levels are records, of whatever they are called: also of kraft.version, which stays as it was.
+TAKEN_FOR_ONE, TAKEN_FOR_ANY = (
+    Known(
+        "C17",
+        f".feature={feature}, ",
+        f"docs/kafka.md, a level of {what}",
+        also=": error_code is 0, where 95 is due",
+    )
+    for feature, what in (("kraft.version", "kraft.version"), ("no.such.version", "no feature"))
+)
+
 # By the line of a release: what older ones do, what it and newer ones do, what no newer one is
 # known to do.
 BEFORE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
@@ -529,6 +542,8 @@ BEFORE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (CHECKS_PRINCIPALS_SINCE, (OF_NOBODY,)),
     (VOTES_KEPT_SINCE, (FORGETS, FORGETS_LEADER)),
     (LEADS_NOTHING_ANEW_SINCE, REGISTERS_LEADING),
+    (RAISES_KRAFT_VERSION_SINCE, (TAKEN_FOR_ONE,)),
+    (CHECKS_NAMES_SINCE, (TAKEN_FOR_ANY,)),
 )
 SINCE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (PAUSES_SINCE, (OBSERVER_SPINS,)),

@@ -46,6 +46,7 @@ KEEPS_EPOCHS_SINCE: Final = (3, 9)  # of brokers, when the same incarnation regi
 VOTES_KEPT_SINCE: Final = (4, 0)  # of followers, in quorum-state
 LEADS_NOTHING_ANEW_SINCE: Final = (4, 0)  # of brokers that come back as new processes
 HEARD_AT_ONCE_SINCE: Final = (4, 1)  # of the high watermark (KIP-1166)
+CHECKS_NAMES_SINCE: Final = (4, 0)  # of features, also where one is to have level 0 (KIP-1022)
 KEEPS_ELIGIBLE_SINCE: Final = (4, 3)  # where a broker tells of a directory
 JOINS_SINCE: Final = (4, 2)  # a quorum, by itself (KIP-1186)
 FORGETS_TOPICS_SINCE: Final = (4, 2)  # that came and went within one delta (KAFKA-19497)

@@ -35,12 +35,14 @@ from node.metadata.fold import apply_record
 from node.metadata.image import MetadataImage
 from node.metadata.records import decode_record
 from node.metadata.schemas import (
+    BrokerFeature,
     ClearElrRecord,
     ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
     NoOpRecord,
     PartitionChangeRecord,
+    RegisterControllerRecord,
 )
 from node.wire.api import ApiKey
 from node.wire.payloads import api_schema, encode
@@ -380,6 +382,36 @@ def test_what_a_refusal_changes_all_the_same_is_told(after: int) -> None:
     _, anomalies = judged([told])
     expected = ["it was refused, and kraft.version, which was 0, is 1"] if after else []
     assert [each.message.split(": ")[-1] for each in anomalies] == expected
+
+
+@pytest.mark.parametrize(
+    ("feature", "level", "last", "since"),
+    [("kraft.version", 1, "4.0.2", "4.1.2"), ("no.such.version", 0, "3.9.2", "4.0.2")],
+)
+def test_a_level_that_old_releases_take_is_known_of_them(
+    feature: str, level: int, last: str, since: str
+) -> None:
+    """They write what they are asked for as long as no range of theirs is left."""
+    update = part(
+        *(57, 1, "FeatureUpdateKey"), feature=feature, max_version_level=level, upgrade_type=3
+    )
+    request = 57, 1, asked(57, 1, timeout=WAIT, feature_updates=(update,), validate_only=True)
+    levels_known = BrokerFeature(
+        name="kraft.version", min_supported_version=0, max_supported_version=1
+    )
+    controller = RegisterControllerRecord(
+        version=0,
+        controller_id=2,
+        incarnation_id=OTHER_ID,
+        zk_migration_ready=False,
+        end_points=(),
+        features=(levels_known,),
+    )
+    refused = due(request, BATCHES).response
+    accepted = dataclasses.replace(refused, error_code=ErrorCode.none, error_message=None)
+    _, (anomaly,) = judged([event(request, accepted, 0, END + 1)], [controller])
+    assert any(each.excuses(anomaly) for each in known_of([Release(last)]))
+    assert not any(each.covers(anomaly) for each in known_of([Release(since)]))
 
 
 @pytest.mark.parametrize("name", ["x", "y"])
