@@ -3,6 +3,7 @@
 Apache Kafka's simulated controllers tell of each answer, with the request and how many records of
 the log they had gone by. Our own controller is asked the same by the same records: what both say
 must agree, and so must the records that they write. One of the two is wrong where they differ.
+What both say of topics, partitions and brokers must be so, too, which ``reasons`` looks at.
 Answers of APIs that our controller does not serve are judged by ``security_answers``.
 
 Some of an answer is nobody's business: words, ids that are drawn, and on which brokers a new
@@ -26,6 +27,7 @@ import msgspec
 from checkers.committed.left_out import BareImages
 from checkers.committed.reference import Reference
 from checkers.invariants import security_answers
+from checkers.invariants.reasons import unfounded
 from checkers.invariants.turned_away import DUPLICATE_BROKER_REGISTRATION, TurnedAway
 from checkers.replay.trace import Event, label
 from harness.contracts.evidence import LogBatch
@@ -208,6 +210,7 @@ class AnswerChecks:
                             break
                     if wrong and self._is_of_bare(event, asked, request, answer):
                         wrong = [*wrong[: _DIFFERENCES_MAX - 1], LEFT_OUT]
+            wrong = wrong or unfounded(event["api"], request, response, self._image)
         except (AnsweringError, RemoteProtocolError, UnsupportedVersionError):
             return  # a version that we do not serve, or what Kafka refuses to read
         self.checked += 1

@@ -414,6 +414,21 @@ def test_a_level_that_old_releases_take_is_known_of_them(
     assert not any(each.covers(anomaly) for each in known_of([Release(since)]))
 
 
+def test_what_both_controllers_say_must_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the metadata alone: ours would make the same mistake if it had one."""
+    request = deletion("nobody")
+    refused = due(request, BATCHES)
+    (row,) = refused.response.responses
+    row = dataclasses.replace(row, error_code=ErrorCode.none, error_message=None)
+    granted = dataclasses.replace(refused.response, responses=(row,))
+    _, (anomaly,) = judged([event(request, granted, 0)])
+    assert anomaly.message.endswith("error_code is 0, where 3 is due")
+    mistaken = dataclasses.replace(refused, response=granted)
+    monkeypatch.setattr(Answering, "answer", lambda *_: mistaken)
+    _, (anomaly,) = judged([event(request, granted, 0)])
+    assert anomaly.message.endswith(": there was no topic nobody")
+
+
 @pytest.mark.parametrize("name", ["x", "y"])
 def test_what_a_refused_topic_leaves_is_told(name: str) -> None:
     """Apache Kafka before 3.4 left its settings (KAFKA-14612)."""
