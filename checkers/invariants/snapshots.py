@@ -5,7 +5,7 @@ Source: KIP-630; SnapshotAtLogStart of Kafka's own simulation tests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import ClassVar, Final, NamedTuple
 
@@ -59,9 +59,9 @@ class SnapshotValidity(Invariant):
         super().__init__()
         # By id and field: who told of it first, and what that node had there, if it made it.
         self._first: dict[SnapshotId, dict[str, tuple[Event, _Had]]] = {}
-        # Of nodes that tell of images: the newest, by its end, and a snapshot whose image is due.
-        self._images: dict[int, dict[int, str]] = {}  # the last ones of each node, by offset
-        self._made: dict[int, tuple[Event, _InForce | None]] = {}
+        # Of nodes that tell of images: the last ones by offset, and snapshots whose image is due.
+        self._images: dict[int, dict[int, str]] = {}
+        self._made: dict[int, list[tuple[Event, _InForce | None]]] = {}
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
         """Look at a snapshot that came into being."""
@@ -71,18 +71,18 @@ class SnapshotValidity(Invariant):
             images[event["off"]] = event["digest"]
             if len(images) > IMAGES_KEPT:
                 del images[next(iter(images))]
-            yield from self._settle(node)
+            yield from self._settle(node, lambda made: made["id"][0] <= event["off"])
             return
         if event["op"] not in ("freeze", "install"):
             return
         self.checked += 1
-        yield from self._settle(node)
+        yield from self._settle(node, lambda made: made["ts"] < event["ts"])
         replica = world.replica(event)
         if event["op"] != "freeze" or not replica.known:
             yield from self._unique(event, _Had(images=self._seen(event)))
             return
         id_ = event["id"][0], event["id"][1]
-        self._made[node] = event, replica.sets.entry_at(id_[0])
+        self._made.setdefault(node, []).append((event, replica.sets.entry_at(id_[0])))
         if node not in self._images:
             yield from self._settle(node)
         yield from self._covers(id_, replica, event)
@@ -94,15 +94,19 @@ class SnapshotValidity(Invariant):
         for node in list(self._made):
             yield from self._settle(node)
 
-    def _settle(self, node: int) -> Iterator[Anomaly]:
-        """Compare the node's newest snapshot with others of its name, if that is still to be done.
+    def _settle(
+        self, node: int, is_due: Callable[[Event], bool] = lambda _: True
+    ) -> Iterator[Anomaly]:
+        """Compare the node's snapshots with others of their names, if that is still to be done.
 
-        A node tells of a snapshot's image after the snapshot.
+        A node tells of a snapshot's image after the snapshot; where it makes several at once, after
+        the last of them.
         """
-        made = self._made.pop(node, None)
-        if made is not None:
-            event, voters = made
-            yield from self._unique(event, _Had(voters, self._seen(event)))
+        made = self._made.pop(node, [])
+        self._made[node] = [each for each in made if not is_due(each[0])]
+        for event, voters in made:
+            if is_due(event):
+                yield from self._unique(event, _Had(voters, self._seen(event)))
 
     def _seen(self, event: Event) -> dict[int, str]:
         """Give the digests of the node's last images up to where a snapshot of it ends."""

@@ -73,6 +73,23 @@ def test_what_differs_by_the_images_says_so(*, ends: bool, differ: bool) -> None
     assert known == (["docs/findings.md, a deleted topic's settings"] if differ else [])
 
 
+def test_of_snapshots_that_are_made_at_once_images_are_told_after_the_last() -> None:
+    trace = one_leader()
+    for node in (1, 2):
+        trace.emit(node, "image", off=0, digest="a", kind="full")
+    first = trace.freeze(1)
+    trace.emit(1, "image", off=first["id"][0], digest="b", kind="delta")
+    made = trace.freeze(2, sha="other")
+    trace.write(1, "r0", 3)
+    at_once = trace.freeze(2)
+    assert made["id"] == first["id"] != at_once["id"]
+    at_once["ts"] = made["ts"]
+    trace.emit(2, "image", off=made["id"][0], digest="c", kind="delta")
+    trace.emit(2, "image", off=at_once["id"][0], digest="d", kind="delta")
+    (anomaly,) = Monitor([SnapshotValidity()]).feed_all(trace.run().events)
+    assert anomaly.message.endswith(", as the images do that they are of")
+
+
 def test_what_differs_otherwise_says_nothing_of_voters() -> None:
     trace = one_leader()
     trace.freeze(1)
@@ -132,6 +149,9 @@ def test_what_differs_as_images_do_says_so(digest: str, behind: int, excused: bo
         trace.emit(node, "image", off=0, digest="", kind="full", n=1)
         trace.freeze(node, sha=f"of n{node}")
         trace.emit(node, "image", off=end - lag, digest=has, kind="full", n=1)
-    (anomaly,) = Monitor([SnapshotValidity()]).feed_all(trace.run().events)
+    monitor = Monitor([SnapshotValidity()])
+    monitor.feed_all(trace.run().events)
+    monitor.finish({})
+    (anomaly,) = monitor.anomalies
     known = known_of([Release("4.4.0")])
     assert any(each.covers(anomaly) for each in known) is excused
