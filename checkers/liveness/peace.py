@@ -86,6 +86,8 @@ class Node:
             case "hb" if event["err"] == 0:  # null: nobody answered
                 self.fenced = event["fenced"]
                 self.asks = self.is_registered = True
+            case "hb":
+                self.asks = True
             case "stop":
                 self.stopped = True
             case _:

@@ -249,6 +249,14 @@ def test_a_broker_that_does_not_register_anew(run: Run) -> None:
     assert run.found() == {}, "it has stopped"
 
 
+def test_a_broker_that_says_it_lives_and_never_registers(run: Run) -> None:
+    run.events["n4"] = [e for e in run.events["n4"] if e["t"] != "hb"]
+    run.tell("n4", 12.5, "start")
+    run.tell("n4", 13, "hb", err=102, fenced=None)
+    told = "broker n4 is not registered after 3.5 s of peace: it has not asked"
+    assert run.found() == {"L10": told}
+
+
 def test_an_observer_that_is_no_broker_need_not_be_registered(run: Run) -> None:
     run.events["n4"] = [e for e in run.events["n4"] if e["t"] != "hb"]
     assert run.found() == {}
