@@ -6,13 +6,15 @@ that support all levels. So it says which errors of Kafka's may be a right answe
 holds of whatever answers clients. Whether an error that may be right is right then, others judge by
 the log. That nobody leads, or a request is lost, is no answer of a controller to what was asked.
 
+No request deserves an answer that cannot be read, or that is none to what was asked.
+
 It knows, too, which values its settings can take (``WorkloadTraits.right_settings``): wrong ones
 must be refused, and right ones may not be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from checkers.invariants.controller_answers import C17
@@ -20,7 +22,7 @@ from harness.contracts.checker import RunData
 from harness.contracts.traits import LINEARIZABLE
 from harness.errors import UsageError
 from harness.history.ops import Interval, Op
-from harness.kafka.errors import ERRORS
+from harness.kafka.errors import BAD_ANSWER, ERRORS
 from harness.registry import checkers, systems, workloads
 from harness.systems.attached.planning import ATTACHED
 from harness.verdict import Anomaly, CheckResult, Valid
@@ -45,7 +47,7 @@ def refusals(run: RunData) -> CheckResult:
         return CheckResult(NAME, Valid.VALID, checked={C17.name: 0})
     allowed, right = _allowed(run), _right_settings(run)
     answered = [each for each in run.history.intervals() if each.outcome in ("ok", "fail")]
-    anomalies: list[Anomaly] = []
+    anomalies = list(_no_answers(run.history.intervals()))
     checked = 0
     if allowed is not None:
         checked += len(answered)
@@ -114,6 +116,17 @@ def _told(ops: list[Interval], what: str) -> Anomaly:
         ops=(first.index, end.index),
         time_ns=end.time_ns,
     )
+
+
+def _no_answers(ops: Iterable[Interval]) -> Iterator[Anomaly]:
+    """Tell of the first op of each kind whose answer said nothing that could be understood."""
+    seen: dict[tuple[str, str], list[Interval]] = {}
+    for each in ops:
+        error = str(each.completion.error or "") if each.completion is not None else ""
+        if error.startswith(BAD_ANSWER):
+            seen.setdefault((each.invocation.f, error), []).append(each)
+    for (f, error), those in seen.items():
+        yield _told(those, f"{f} op(s) got no answer to what they asked ({error})")
 
 
 def _undeserved(answered: list[Interval], allowed: frozenset[str]) -> Iterator[Anomaly]:

@@ -35,6 +35,7 @@ from harness.verdict import Anomaly
 
 NAME = "C8"
 BEHIND = "L8"
+BY_ID = frozenset((layout, layout_with_eligible, whole))  # show the id of a topic, or None
 NOTHING = -1  # the offset of "never written"
 START_SLACK_NS = 50_000_000  # a process takes longer than this from its start to its first answer
 
@@ -259,7 +260,7 @@ class LocalReads:
         versions = self.versions.of(look.wanted)
         fit = [place for place, each in enumerate(versions) if each.shown == look.shown]
         if not fit:
-            if self.versions.complete and not written.stopped:
+            if self._is_known(look, floor, versions) and not written.stopped:
                 self.checked += 1
                 return _anomaly(look, f"returned {told(done)}, which was never committed"), None
             return None, None  # nobody knows what there was before the log begins, or will be
@@ -279,6 +280,18 @@ class LocalReads:
         if floor.look is None:
             what = f"returned {told(done)} {_place(last)}, though {floor.why}"
         return _anomaly(look, what, *others, name=name), None
+
+    def _is_known(self, look: Look, floor: Floor, versions: Sequence[Version]) -> bool:
+        """Tell whether a look shows what the log has that is known, if it shows what ever was.
+
+        So it is where the log is known from its beginning, where the process had shown before that
+        it has all that lies before, and of a topic that was made since.
+        """
+        begin = self.versions.begin
+        if begin is None or self.versions.complete or floor.end >= begin:
+            return self.versions.complete or begin is not None
+        made = {id_of(each.shown) for each in versions} - {None, id_of(versions[0].shown)}
+        return look.wanted[1] in BY_ID and id_of(look.shown) in made
 
     def _may_be_older(self, look: Look, floor: Floor) -> bool:
         """Tell whether a look may show a state from before the log begins, which came again."""
@@ -300,6 +313,11 @@ class LocalReads:
             " committed",
             name="S34",
         )
+
+
+def id_of(shown: Hashable) -> object:
+    """Give the id of the topic that a look or a version shows; None: there is none."""
+    return shown[0] if isinstance(shown, tuple) else None
 
 
 def looks_of(intervals: Iterable[Interval], starts: Starts) -> list[Look]:

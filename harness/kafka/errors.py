@@ -18,6 +18,7 @@ class ErrorInfo:
     definite: bool
 
 
+BAD_ANSWER = "bad-answer"  # in histories: it cannot be read, or is none to what was asked
 NOT_CONTROLLER = 41
 UNKNOWN_TOPIC_OR_PARTITION = 3
 TOPIC_ALREADY_EXISTS = 36

@@ -306,7 +306,7 @@ _LABELS: Mapping[type[WireError], tuple[str, bool]] = {
     UnsupportedVersionError: ("unsupported-version", True),
     RequestTimedOut: ("timed-out", False),
     Disconnected: ("disconnected", False),
-    RemoteProtocolError: ("bad-answer", False),
+    RemoteProtocolError: (kafka_errors.BAD_ANSWER, False),
 }
 
 

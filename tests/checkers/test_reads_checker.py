@@ -403,3 +403,20 @@ def test_a_read_of_what_neither_log_nor_snapshot_holds_is_undecided() -> None:
     assert judged(trace).valid is Valid.UNKNOWN
     local(trace, 5)
     assert judged(trace).valid is Valid.VALID
+
+
+def test_what_a_topic_that_was_made_since_never_was() -> None:
+    """Of an older one nobody knows; nor what a node shows, until it has all before the log."""
+    trace = cleaned()
+    trace.append(2, topic_record("t0", "a" * 32))
+    trace.replicate(2)
+    trace.flush(2)
+    trace.commit(2)
+    local(trace, shown("b"), f="describe", key="t0")
+    local(trace, shown("a", 0), f="describe", key="t0")
+    assert judged(trace).valid is Valid.VALID
+    local(trace, shown("a", 3), f="describe", key="t0", node="n3", process=8)
+    (found,) = messages(trace)
+    assert "never committed" in found
+    local(trace, shown("b"), f="describe", key="t0")
+    assert len(messages(trace)) == 2, "the node has shown what came after the log's beginning"

@@ -58,6 +58,15 @@ def test_which_errors_a_workload_can_deserve(workload: str, error: str, is_due: 
     assert (result.valid is Valid.VALID) is is_due
 
 
+@pytest.mark.parametrize("end", ["fail", "info"])
+@pytest.mark.parametrize("error", ["bad-answer", "bad-answer: more than 100 pages"])
+def test_an_answer_that_says_nothing_is_none(end: str, error: str) -> None:
+    """Of any workload: an op may be refused, but not so."""
+    result = refusals(run(("ok", None), *[(end, error)] * 2, workload="views"))
+    (anomaly,) = result.anomalies
+    assert f"2 write op(s) got no answer to what they asked ({error}); the first" in anomaly.message
+
+
 def test_what_is_not_known_or_not_ours_is_not_judged() -> None:
     wrong = ("fail", "invalid-config")
     assert workloads.traits("admin").refusals is None
