@@ -119,9 +119,8 @@ class Versions:
     A state is seen as a whole batch leaves it, and a transaction as a whole.
 
     Attributes:
-        complete: Whether the log is known from its beginning to ``end``, so that whatever has no
-            version was never there.
-        begin: The end of what lies before the first version; None: nobody knows.
+        begin: The end of what lies before the first version; None: nobody knows. 0: the log is
+            known from its beginning, so that whatever has no version was never there.
     """
 
     def __init__(self, known: Reference, wanted: Iterable[Wanted]) -> None:
@@ -130,7 +129,6 @@ class Versions:
             self._views[name].add(view)
         self._fold = _Fold()
         self._of: dict[Wanted, list[Version]] = {}
-        self.complete = known.begin == 0
         self.begin = begin = known.begin
         self.end = 0 if begin is None else begin
         if known.snapshot is not None:

@@ -288,8 +288,10 @@ class LocalReads:
         it has all that lies before, and of a topic that was made since.
         """
         begin = self.versions.begin
-        if begin is None or self.versions.complete or floor.end >= begin:
-            return self.versions.complete or begin is not None
+        if begin is None:
+            return False
+        if floor.end >= begin:
+            return True
         made = {id_of(each.shown) for each in versions} - {None, id_of(versions[0].shown)}
         return look.wanted[1] in BY_ID and id_of(look.shown) in made
 
