@@ -6,7 +6,7 @@ that support all levels. So it says which errors of Kafka's may be a right answe
 holds of whatever answers clients. Whether an error that may be right is right then, others judge by
 the log. That nobody leads, or a request is lost, is no answer of a controller to what was asked.
 
-No request deserves an answer that cannot be read, or that is none to what was asked.
+An answer that cannot be read, or does not fit the request, is wrong in every workload.
 
 It knows, too, which values its settings can take (``WorkloadTraits.right_settings``): wrong ones
 must be refused, and right ones may not be.
@@ -119,7 +119,7 @@ def _told(ops: list[Interval], what: str) -> Anomaly:
 
 
 def _no_answers(ops: Iterable[Interval]) -> Iterator[Anomaly]:
-    """Tell of the first op of each kind whose answer said nothing that could be understood."""
+    """Report the ops whose answer could not be read, or did not fit the request."""
     seen: dict[tuple[str, str], list[Interval]] = {}
     for each in ops:
         error = str(each.completion.error or "") if each.completion is not None else ""

@@ -92,7 +92,7 @@ def hunt(known: Sequence[Played], budget_s: float) -> dict[str, Any]:
 
 
 def _stopped(why: str) -> dict[str, Any]:
-    """Tell whose fault a broken run is: ours, but for a node that does not start."""
+    """Classify a run that did not end: a node that cannot start is caught, else we are at fault."""
     if NodeStartError.__name__ in why:
         return {"outcome": "caught", "by": ["start"], "why": why}
     return {"outcome": "broken", "why": why}

@@ -23,7 +23,7 @@ Lines = Mapping[str, Mapping[str, int]]  # file, line, and a bit for each number
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What is known of a simulation of the unchanged node."""
+    """One simulation of the unchanged node: its cost, its trace, and whether it came to a place."""
 
     cpu_s: float
     sha256: str  # of its trace
@@ -31,7 +31,7 @@ class Played:
 
     @classmethod
     def of_all(cls, runs: Iterable[tuple[float, str]], reaching: int) -> list[Self]:
-        """Give all, by number, from the bits of those that come to a place."""
+        """Make one for each simulation, by number; a set bit says that it comes to the place."""
         return [
             cls(cpu_s, sha256, bool(reaching >> number & 1))
             for number, (cpu_s, sha256) in enumerate(runs)
@@ -91,7 +91,7 @@ def lines(play: Callable[[int], object], numbers: Sequence[int], root: Path) -> 
 
 
 def reaching(mutation: Mutation, source: Source, known: Lines) -> int:
-    """Give the bits of the simulations that come to a mutation, or perhaps do."""
+    """Set a bit for each simulation that executes the statement of a mutation."""
     found = known.get(mutation.file, {})
     bits = 0
     for line in source.around(mutation.line):

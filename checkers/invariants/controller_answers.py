@@ -3,7 +3,7 @@
 Apache Kafka's simulated controllers tell of each answer, with the request and how many records of
 the log they had gone by. Our own controller is asked the same by the same records: what both say
 must agree, and so must the records that they write. One of the two is wrong where they differ.
-What both say of topics, partitions and brokers must be so, too, which ``reasons`` looks at.
+Where both agree, ``reasons`` compares what they say of topics and brokers with the metadata.
 Answers of APIs that our controller does not serve are judged by ``security_answers``.
 
 Some of an answer is nobody's business: words, ids that are drawn, and on which brokers a new

@@ -282,10 +282,10 @@ class LocalReads:
         return _anomaly(look, what, *others, name=name), None
 
     def _is_known(self, look: Look, floor: Floor, versions: Sequence[Version]) -> bool:
-        """Tell whether a look shows what the log has that is known, if it shows what ever was.
+        """Tell whether a right look must fit one of the versions, which begin at ``begin``.
 
-        So it is where the log is known from its beginning, where the process had shown before that
-        it has all that lies before, and of a topic that was made since.
+        It must where the log is known from its beginning, where the process has shown before that
+        it has all below ``begin``, and where the look shows a topic that was made later.
         """
         begin = self.versions.begin
         if begin is None:

@@ -47,7 +47,7 @@ def _partition(image: MetadataImage, topic: str, index: int) -> PartitionState |
 
 
 def _once(rows: Iterable[T], name: Callable[[T], object]) -> Iterator[T]:
-    """Give what is named once: of the second time a controller goes by what came of the first."""
+    """Skip rows that name one thing twice: the first row changes what the second is judged by."""
     rows = list(rows)
     times = Counter(map(name, rows))
     return (row for row in rows if times[name(row)] == 1)
@@ -68,7 +68,7 @@ def _name(topic: Any) -> object:
 
 
 def _elections(request: Any, response: Any, image: MetadataImage) -> Iterator[str]:
-    """Nobody is elected where there is the leader that was asked for; else somebody is."""
+    """Judge ElectLeaders: an election is needed if the partition lacks the leader asked for."""
     is_preferred = getattr(request, "election_type", PREFERRED) == PREFERRED  # all before KIP-460
     for topic, part in _parts(
         response.replica_election_results, "partition_result", "partition_id"
@@ -88,7 +88,7 @@ def _elections(request: Any, response: Any, image: MetadataImage) -> Iterator[st
 
 
 def _creations(_: Any, response: Any, image: MetadataImage) -> Iterator[str]:
-    """A topic exists or does not."""
+    """Judge CreateTopics: a topic can be created only if there is none of that name."""
     for topic in _once(response.topics, _name):
         exists = topic.name in image.topics
         if topic.error_code == ApiError.TOPIC_ALREADY_EXISTS and not exists:
@@ -98,9 +98,9 @@ def _creations(_: Any, response: Any, image: MetadataImage) -> Iterator[str]:
 
 
 def _deletions(_: Any, response: Any, image: MetadataImage) -> Iterator[str]:
-    """A topic that is deleted was there.
+    """Judge DeleteTopics: only a topic that was there can be deleted.
 
-    Of one that is unknown nothing is said: Kafka looks for names and ids first, and decides later.
+    Topics that are called unknown are not judged: Kafka looks names up first, and decides later.
     """
     for topic in _once(response.responses, _name):
         id_ = getattr(topic, "topic_id", None)
@@ -112,7 +112,7 @@ def _deletions(_: Any, response: Any, image: MetadataImage) -> Iterator[str]:
 
 
 def _growth(request: Any, response: Any, image: MetadataImage) -> Iterator[str]:
-    """A topic gets more partitions than it has; no number but that of them is invalid."""
+    """Judge CreatePartitions: the new number of partitions must be larger than the old one."""
     counts = {topic.name: topic.count for topic in request.topics}
     for row in _once(response.results, _name):
         topic, count, code = image.topics.get(row.name), counts.get(row.name), row.error_code
@@ -128,7 +128,7 @@ def _growth(request: Any, response: Any, image: MetadataImage) -> Iterator[str]:
 
 
 def _reassignments(request: Any, response: Any, image: MetadataImage) -> Iterator[str]:
-    """Only a reassignment that is under way can be given up."""
+    """Judge AlterPartitionReassignments: only one that is under way can be cancelled."""
     asked = {
         (topic.name, part.partition_index): part.replicas
         for topic in request.topics
@@ -151,7 +151,7 @@ def _reassignments(request: Any, response: Any, image: MetadataImage) -> Iterato
 
 
 def _in_sync(request: Any, response: Any, image: MetadataImage) -> Iterator[str]:
-    """Who leads a partition, and knows its epochs, says who is in sync; others are told so."""
+    """Judge AlterPartition: only the leader can change the ISR, and must name both epochs."""
     if response.error_code == ApiError.STALE_BROKER_EPOCH:
         yield from _stale(request, image)
         return
@@ -179,7 +179,7 @@ def _in_sync(request: Any, response: Any, image: MetadataImage) -> Iterator[str]
 
 
 def _producer_ids(request: Any, response: Any, image: MetadataImage) -> Iterator[str]:
-    """Ids go to a broker that is registered, by the epoch that it has."""
+    """Judge AllocateProducerIds: the broker must be registered with the epoch that it names."""
     if response.error_code == ApiError.STALE_BROKER_EPOCH:
         yield from _stale(request, image)
     broker = image.brokers.get(int(request.broker_id))
@@ -196,7 +196,7 @@ def _stale(request: Any, image: MetadataImage) -> Iterator[str]:
 
 
 def _departures(request: Any, response: Any, image: MetadataImage) -> Iterator[str]:
-    """Only a registered broker can be unregistered."""
+    """Judge UnregisterBroker: only a registered broker can be unregistered."""
     is_there = int(request.broker_id) in image.brokers
     if response.error_code == ApiError.BROKER_ID_NOT_REGISTERED and is_there:
         yield f"broker {request.broker_id} was registered"

@@ -75,7 +75,7 @@ def test_lines_are_told_of_each_simulation(tmp_path: Path) -> None:
 
 @dataclass
 class Run:
-    """What a hunt asks of a simulation."""
+    """A stand-in for a simulation, with the fields that a hunt reads."""
 
     trace_sha256: str = "as before"
     verdict: Valid = Valid.VALID
@@ -85,7 +85,7 @@ class Run:
 
 @dataclass
 class Node:
-    """Plays a changed node: told what comes of each number."""
+    """A changed node: returns the given run for each number, and notes which were played."""
 
     runs: dict[int, Run] = field(default_factory=dict)
     played: list[int] = field(default_factory=list)

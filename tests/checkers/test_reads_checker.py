@@ -406,7 +406,7 @@ def test_a_read_of_what_neither_log_nor_snapshot_holds_is_undecided() -> None:
 
 
 def test_what_a_topic_that_was_made_since_never_was() -> None:
-    """Of an older one nobody knows; nor what a node shows, until it has all before the log."""
+    """Looks at older topics are undecided, until the node has shown what the known log holds."""
     trace = cleaned()
     trace.append(2, topic_record("t0", "a" * 32))
     trace.replicate(2)

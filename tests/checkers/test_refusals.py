@@ -61,7 +61,7 @@ def test_which_errors_a_workload_can_deserve(workload: str, error: str, is_due: 
 @pytest.mark.parametrize("end", ["fail", "info"])
 @pytest.mark.parametrize("error", ["bad-answer", "bad-answer: more than 100 pages"])
 def test_an_answer_that_says_nothing_is_none(end: str, error: str) -> None:
-    """Of any workload: an op may be refused, but not so."""
+    """An answer that cannot be read is wrong in any workload."""
     result = refusals(run(("ok", None), *[(end, error)] * 2, workload="views"))
     (anomaly,) = result.anomalies
     assert f"2 write op(s) got no answer to what they asked ({error}); the first" in anomaly.message

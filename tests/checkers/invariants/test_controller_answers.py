@@ -391,7 +391,7 @@ def test_what_a_refusal_changes_all_the_same_is_told(after: int) -> None:
 def test_a_level_that_old_releases_take_is_known_of_them(
     feature: str, level: int, last: str, since: str
 ) -> None:
-    """They write what they are asked for as long as no range of theirs is left."""
+    """Old releases accept these levels, which newer ones refuse."""
     update = part(
         *(57, 1, "FeatureUpdateKey"), feature=feature, max_version_level=level, upgrade_type=3
     )
@@ -415,7 +415,7 @@ def test_a_level_that_old_releases_take_is_known_of_them(
 
 
 def test_what_both_controllers_say_must_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the metadata alone: ours would make the same mistake if it had one."""
+    """The checker compares the answer with the metadata where both controllers are wrong."""
     request = deletion("nobody")
     refused = due(request, BATCHES)
     (row,) = refused.response.responses

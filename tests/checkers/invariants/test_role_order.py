@@ -127,7 +127,7 @@ def test_who_followed_a_voter_follows_it_again() -> None:
 
 
 def test_who_followed_one_that_is_no_voter_any_more_remembers_it_at_least() -> None:
-    """KIP-853: the endpoints of voters are in the log; where others are, a start does not know."""
+    """KIP-853: only the endpoints of voters are in the log, so a start cannot find the others."""
     trace = led()
     trace.change_voters(1, 2, 3)
     trace.replicate(1)
