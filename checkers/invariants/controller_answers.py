@@ -1,9 +1,10 @@
 """Judges what an active controller answers, yes and no: it follows from the metadata (C17).
 
-Apache Kafka's simulated controllers tell of each answer, with the request and how many records of
-the log they had gone by. Our own controller is asked the same by the same records: what both say
-must agree, and so must the records that they write. One of the two is wrong where they differ.
-Where both agree, ``reasons`` compares what they say of topics and brokers with the metadata.
+Controllers tell of each answer, with the request and how many records of the log they had gone by.
+A new controller of ours is asked the same by the same records: what both say must agree, and so
+must the records that they write. One of the two is wrong where they differ. Where both agree,
+``reasons`` compares what is said of topics and brokers with the metadata, and ``fulfilled`` what is
+granted with the metadata that comes of it: these know nothing of our controller.
 Answers of APIs that our controller does not serve are judged by ``security_answers``.
 
 Some of an answer is nobody's business: words, ids that are drawn, and on which brokers a new
@@ -27,6 +28,7 @@ import msgspec
 from checkers.committed.left_out import BareImages
 from checkers.committed.reference import Reference
 from checkers.invariants import security_answers
+from checkers.invariants.fulfilled import Before, unfulfilled
 from checkers.invariants.reasons import unfounded
 from checkers.invariants.turned_away import DUPLICATE_BROKER_REGISTRATION, TurnedAway
 from checkers.replay.trace import Event, label
@@ -53,7 +55,8 @@ C17: Final = Meaning(
     promise=(
         "An active controller decides each request by the records before it, and tells only of "
         "those that are committed. It refuses a request only for a reason that these records give, "
-        "with the error for that reason, and writes the records that the request calls for."
+        "with the error for that reason, and writes the records that the request calls for: what "
+        "it grants is so in the metadata after them."
     ),
     why=(
         "Who is refused without a reason cannot do what they need, and retries for ever or gives "
@@ -139,7 +142,7 @@ class AnswerChecks:
             replace(newest, cordons_by_number_only=True),
             replace(newest, trusts_whom_it_goes_back_to=True),
         )
-        self._answering: list[Answering] = []  # made when they are needed
+        self._answering: dict[tuple[int, object], Answering] = {}  # made when they are needed
         self._snapshot = known.snapshot  # until it is loaded
         self._image = MetadataImage()
         self._bare = BareImages()
@@ -150,7 +153,8 @@ class AnswerChecks:
         self._end = known.begin or 0  # of what is committed
         self._at = self._end  # of what the image has
         self._epoch = -1  # of its newest record
-        self._waiting: list[tuple[int, int, Event]] = []  # by how much of the log they went by
+        # By how much of the log they went by, and how much they wrote.
+        self._waiting: list[tuple[int, int, int, Event]] = []
         self._count = 0
 
     def batch(self, batch: LogBatch) -> None:
@@ -163,7 +167,7 @@ class AnswerChecks:
         """Take in an answer; it is judged when all is committed that it went by."""
         if event["api"] in JUDGED or event["api"] in security_answers.JUDGED:
             self._count += 1
-            heappush(self._waiting, (event["off"], self._count, event))
+            heappush(self._waiting, (event["off"], event["n"], self._count, event))
 
     def settle(self, now_ns: int | None = None) -> Iterator[Anomaly]:
         """Judge the answers of which all is committed, and before which no other can come.
@@ -173,9 +177,9 @@ class AnswerChecks:
         """
         waiting = self._waiting
         while waiting and not self._is_lost:
-            offset, _, event = waiting[0]
+            offset, written, _, event = waiting[0]
             is_young = now_ns is not None and now_ns - event["ts"] < LAG_NS
-            if is_young or offset + event["n"] > self._end:
+            if is_young or offset + written > self._end:
                 return
             heappop(waiting)
             try:
@@ -195,31 +199,45 @@ class AnswerChecks:
             answer = flat(response)
             wrong = _left_by_refusal(event, answer) or self._kept_out(event, request, answer)
             wrong = wrong or self._left_by_topics(event, response)
-            if not wrong:
-                if self._is_open(event, request, answer):
-                    return
+            is_open = not wrong and self._is_open(event, request, answer)
+            if not wrong and not is_open:
                 if event["api"] in security_answers.JUDGED:
                     found = self._of_security(event, request, response)
                     if found is None:
                         return
                     wrong = found
                 else:
-                    for answering in self._answerers(event, request):
-                        wrong = self._wrong(event, asked, request, answer, answering)
-                        if not wrong:
-                            break
-                    if wrong and self._is_of_bare(event, asked, request, answer):
-                        wrong = [*wrong[: _DIFFERENCES_MAX - 1], LEFT_OUT]
-            wrong = wrong or unfounded(event["api"], request, response, self._image)
+                    wrong = self._unlike_ours(event, asked, request, answer)
+                wrong = wrong or unfounded(event["api"], request, response, self._image)
         except (AnsweringError, RemoteProtocolError, UnsupportedVersionError):
             return  # a version that we do not serve, or what Kafka refuses to read
-        self.checked += 1
+        wrong = wrong or self._unfulfilled(event, request, response)
+        self.checked += bool(wrong) or not is_open
         if wrong:
             yield Anomaly(
                 C17.name,
                 f"n{event['node']} answered {schema} ({label(event)}, {event['n']} record(s) after"
                 f" offset {offset}) to {told(request)}: {'; '.join(wrong[:_DIFFERENCES_MAX])}",
             )
+
+    def _unlike_ours(self, event: Event, asked: bytes, request: Any, answer: _Flat) -> list[str]:
+        """Tell what differs from what a controller of ours answers, as any of the releases."""
+        wrong: list[str] = []
+        for answering in self._answerers(event, request):
+            wrong = self._wrong(event, asked, request, answer, answering)
+            if not wrong:
+                return []
+        if self._is_of_bare(event, asked, request, answer):
+            wrong = [*wrong[: _DIFFERENCES_MAX - 1], LEFT_OUT]
+        return wrong
+
+    def _unfulfilled(self, event: Event, request: Any, response: Any) -> list[str]:
+        """Tell what is granted and not so after the records that came with the answer."""
+        before = Before.of(event["api"], request, self._image)
+        self._fold(event["off"] + event["n"])
+        if self._gate.open:
+            return []  # these records count only when their transaction ends
+        return unfulfilled(event["api"], request, response, before, self._image)
 
     def _kept_out(self, event: Event, request: Any, answer: _Flat) -> list[str]:
         """A fenced broker is not refused for long because of the session of a process before."""
@@ -287,15 +305,17 @@ class AnswerChecks:
 
     def _answerers(self, event: Event, request: Any) -> Iterator[Answering]:
         """Give controllers that answer as one of the releases does."""
-        more = self._more(event, request)
-        for place, config in enumerate(self._configs):
+        more, stand_ins = self._more(event, request), event.get("stand_ins")
+        # Brokers that are there though they are not registered, which only nodes of ours have.
+        there = None if stand_ins is None else tuple(stand_ins)
+        for place, of_release in enumerate(self._configs):
+            key, config = (place, there), replace(of_release, static_broker_ids=there, **more)
             if more:
-                level = event.get("kraft", 0)
-                yield Answering(self._image, replace(config, **more), kraft_version=level)
+                yield Answering(self._image, config, kraft_version=event.get("kraft", 0))
                 continue
-            if place == len(self._answering):
-                self._answering.append(Answering(self._image, config))
-            yield self._answering[place]
+            if key not in self._answering:
+                self._answering[key] = Answering(self._image, config)
+            yield self._answering[key]
 
     def _more(self, event: Event, request: Any) -> dict[str, Any]:
         """Give what else a controller knows that answers a request of a kind."""

@@ -11,17 +11,15 @@ Source: KIP-460 (ElectLeaders), KIP-455 (AlterPartitionReassignments), KIP-497 a
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, TypeVar
-from uuid import UUID
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
+from checkers.invariants.rows import name_of, once, partition_of, partitions, topic_of
 from node.controller.errors import ApiError
 from node.metadata.image import MetadataImage
-from node.metadata.state import NO_LEADER, PartitionState
+from node.metadata.state import NO_LEADER
 from node.wire.api import ApiKey
 
-T = TypeVar("T")
 PREFERRED: Final = 0  # the type of an election; the other one is unclean
 MANY: Final = 1_000  # new partitions, from which on a request may be refused for their number
 
@@ -41,40 +39,14 @@ def unfounded(api: int, request: Any, response: Any, image: MetadataImage) -> li
     return [] if rule is None else list(rule(request, response, image))
 
 
-def _partition(image: MetadataImage, topic: str, index: int) -> PartitionState | None:
-    found = image.topics.get(topic)
-    return None if found is None else found.partitions.get(index)
-
-
-def _once(rows: Iterable[T], name: Callable[[T], object]) -> Iterator[T]:
-    """Skip rows that name one thing twice: the first row changes what the second is judged by."""
-    rows = list(rows)
-    times = Counter(map(name, rows))
-    return (row for row in rows if times[name(row)] == 1)
-
-
-def _parts(topics: Iterable[Any], rows: str, index: str) -> Iterator[tuple[Any, Any]]:
-    """Give the partitions of topics, each with its topic, if they are named once."""
-    every = [(topic, part) for topic in topics for part in getattr(topic, rows)]
-    return _once(every, lambda each: (_name(each[0]), getattr(each[1], index)))
-
-
-def _name(topic: Any) -> object:
-    """Give the name of a topic in a request or an answer, or its id."""
-    for field in ("name", "topic", "topic_name", "topic_id"):
-        if (found := getattr(topic, field, None)) is not None:
-            return found
-    return None
-
-
 def _elections(request: Any, response: Any, image: MetadataImage) -> Iterator[str]:
     """Judge ElectLeaders: an election is needed if the partition lacks the leader asked for."""
     is_preferred = getattr(request, "election_type", PREFERRED) == PREFERRED  # all before KIP-460
-    for topic, part in _parts(
+    for topic, part in partitions(
         response.replica_election_results, "partition_result", "partition_id"
     ):
         name, code = f"{topic.topic}-{part.partition_id}", part.error_code
-        state = _partition(image, topic.topic, part.partition_id)
+        state = partition_of(image, topic, part.partition_id)
         if code == ApiError.UNKNOWN_TOPIC_OR_PARTITION and state is not None:
             yield f"there is a partition {name}"
         if state is None:
@@ -89,7 +61,7 @@ def _elections(request: Any, response: Any, image: MetadataImage) -> Iterator[st
 
 def _creations(_: Any, response: Any, image: MetadataImage) -> Iterator[str]:
     """Judge CreateTopics: a topic can be created only if there is none of that name."""
-    for topic in _once(response.topics, _name):
+    for topic in once(response.topics, name_of):
         exists = topic.name in image.topics
         if topic.error_code == ApiError.TOPIC_ALREADY_EXISTS and not exists:
             yield f"there was no topic {topic.name!r}"
@@ -102,7 +74,7 @@ def _deletions(_: Any, response: Any, image: MetadataImage) -> Iterator[str]:
 
     Topics that are called unknown are not judged: Kafka looks names up first, and decides later.
     """
-    for topic in _once(response.responses, _name):
+    for topic in once(response.responses, name_of):
         id_ = getattr(topic, "topic_id", None)
         exists = topic.name in image.topics or (
             id_ is not None and image.topic_by_id(id_) is not None
@@ -114,7 +86,7 @@ def _deletions(_: Any, response: Any, image: MetadataImage) -> Iterator[str]:
 def _growth(request: Any, response: Any, image: MetadataImage) -> Iterator[str]:
     """Judge CreatePartitions: the new number of partitions must be larger than the old one."""
     counts = {topic.name: topic.count for topic in request.topics}
-    for row in _once(response.results, _name):
+    for row in once(response.results, name_of):
         topic, count, code = image.topics.get(row.name), counts.get(row.name), row.error_code
         if code == ApiError.UNKNOWN_TOPIC_OR_PARTITION and topic is not None:
             yield f"there was a topic {row.name!r}"
@@ -134,9 +106,9 @@ def _reassignments(request: Any, response: Any, image: MetadataImage) -> Iterato
         for topic in request.topics
         for part in topic.partitions
     }
-    for topic, part in _parts(response.responses, "partitions", "partition_index"):
+    for topic, part in partitions(response.responses, "partitions", "partition_index"):
         place, code = (topic.name, part.partition_index), part.error_code
-        state = _partition(image, *place)
+        state = partition_of(image, topic, part.partition_index)
         name = f"{topic.name}-{part.partition_index}"
         if code == ApiError.UNKNOWN_TOPIC_OR_PARTITION and state is not None:
             yield f"there is a partition {name}"
@@ -156,13 +128,13 @@ def _in_sync(request: Any, response: Any, image: MetadataImage) -> Iterator[str]
         yield from _stale(request, image)
         return
     asked = {
-        (_name(topic), part.partition_index): part
+        (name_of(topic), part.partition_index): part
         for topic in request.topics
         for part in topic.partitions
     }
-    for topic, part in _parts(response.topics, "partitions", "partition_index"):
-        wanted, id_ = asked.get((_name(topic), part.partition_index)), _name(topic)
-        found = image.topic_by_id(id_) if isinstance(id_, UUID) else image.topics.get(str(id_))
+    for topic, part in partitions(response.topics, "partitions", "partition_index"):
+        wanted = asked.get((name_of(topic), part.partition_index))
+        found = topic_of(image, topic)
         state = None if found is None else found.partitions.get(part.partition_index)
         if wanted is None or found is None or state is None:
             continue

@@ -1,7 +1,8 @@
 """L9: a crash costs few elections, and candidates do not fall into lock-step.
 
 Where links are as they should be, two voters that stand at the same moment have drawn other
-timeouts before they stand again. Source: KAFKA-18345.
+timeouts before they stand again. Without pre-votes (KIP-996) a voter whose log is behind stands,
+too, and rightly loses: such elections do not count. Source: KAFKA-18345.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def futile_elections(
     """
     calm = Calm.of(history)
     stood, won = _candidacies(events)
+    behind = _behind(events)
     starts = sorted(e["rx_ns"] for of_node in events.values() for e in of_node if e["t"] == "start")
     in_vain: list[int] = []
     anomalies: list[Anomaly] = []
@@ -43,7 +45,11 @@ def futile_elections(
         )
         if epoch in won or new_crash or not _could_elect(voters, calm, since_ns, began_ns):
             in_vain.clear()
-        if epoch not in won and _could_elect(voters, calm, began_ns, began_ns):
+        can_win = any(
+            2 * (len(voters) - len(behind[epoch, each["node"]])) > len(voters)
+            for each in stood[epoch]
+        )
+        if epoch not in won and can_win and _could_elect(voters, calm, began_ns, began_ns):
             in_vain.append(epoch)
         if len(in_vain) == IN_VAIN_MAX + 1:
             anomalies.append(_lockstep([stood[each] for each in in_vain]))
@@ -66,6 +72,16 @@ def _candidacies(events: Events) -> tuple[dict[int, list[Event]], set[int]]:
         elif event["t"] == "elected":
             won.add(event["ep"])
     return {ep: sorted(each, key=lambda e: e["rx_ns"]) for ep, each in stood.items()}, won
+
+
+def _behind(events: Events) -> Mapping[tuple[int, int], set[int]]:
+    """Tell who refused a vote for a log that is behind its own, by epoch and candidate."""
+    refused: Mapping[tuple[int, int], set[int]] = defaultdict(set)
+    for event in (e for of_node in events.values() for e in of_node if e["t"] == "vote"):
+        is_behind = (event["cl_ep"], event["cl_leo"]) < (event["my_ep"], event["my_leo"])
+        if not event["ok"] and not event["pre"] and is_behind:
+            refused[event["ep"], event["cand"]].add(event["node"])
+    return refused
 
 
 def _lockstep(rounds: Sequence[Sequence[Event]]) -> Anomaly:

@@ -53,7 +53,7 @@ _NEVER = 2**63
 UNHEARD = ", which got none of these requests"  # in an anomaly's message
 _OFTEN = 3  # one request or two may be lost
 _LEADERLESS = frozenset({"resigned", "prospective"})  # roles that a voter waits in
-_RARE = frozenset({"start", "role", "elected", "claim", "hb"})
+_RARE = frozenset({"start", "role", "elected", "claim", "hb", "vote"})
 
 
 L4, L9 = StepDown.meaning, Patience.meaning

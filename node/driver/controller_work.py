@@ -397,12 +397,13 @@ class ControllerWork:
             self.pump.later(write.refused)  # it may have seen what is lost now
             return
         write.wait_for = self._writes[-1].wait_for if self._writes else -1
+        write.base = self.replica.log_end_offset
         self._await_commit(write)
 
     def proposal_accepted(self, effect: fx.ProposalAccepted) -> None:
         """Hold a write until its records are committed."""
         write = self._proposals.pop(effect.token)
-        write.wait_for = effect.last_offset
+        write.base, write.wait_for = effect.base_offset, effect.last_offset
         if self.controller is not None:
             self.controller.appended(effect.base_offset, effect.last_offset)
         self._await_commit(write)

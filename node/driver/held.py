@@ -50,6 +50,7 @@ class HeldWrite:
     abandoned: Callable[[], None]
     notes: Sequence[Note] = ()  # traced when it is committed
     wait_for: int = -1  # offset of the last record it depends on; -1 = nothing pending
+    base: int = -1  # where the log ended when it was decided
 
 
 @dataclass(slots=True)

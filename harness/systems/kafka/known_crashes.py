@@ -18,6 +18,9 @@ OF_LOSS: Final[Signs] = (
     ("crash", "The leader requested truncation to offset"),
 )
 
+# A controller whose event fails gives up, and its node the leadership, each time it comes to that.
+_GIVES_UP: Final[Signs] = (("L3", " although nothing was wrong any more"),)
+
 # What a node prints of its mistakes: the run is invalid, and the reader knows the story at once.
 CRASHES: Final[tuple[Known, ...]] = (
     Known(
@@ -25,12 +28,14 @@ CRASHES: Final[tuple[Known, ...]] = (
         "incrementalAlterConfigs: event failed with NullPointerException",
         "docs/findings.md, a change of a setting that makes no sense",
         red=True,
+        then=_GIVES_UP,
     ),
     Known(
         "crash",
         "event failed with NumberFormatException",
         "docs/findings.md, a minimum that is no number",
         red=True,
+        then=_GIVES_UP,
     ),
     Known(
         "crash",
@@ -43,6 +48,7 @@ CRASHES: Final[tuple[Known, ...]] = (
         "existed in isrMembers, but not in the topics map",
         "docs/findings.md, a deleted topic ends each controller",
         red=True,
+        then=_GIVES_UP,
     ),
     Known(
         "crash",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any, Final, TypeVar
@@ -16,7 +17,7 @@ from node.driver.apis.call import Answer, Call
 from node.driver.apis.home import Home
 from node.driver.held import HeldRead, HeldWrite
 from node.metadata.state import BrokerState, ControllerState, Listener
-from node.wire.api import ApiTable
+from node.wire.api import ApiKey, ApiTable
 from node.wire.errors import LocalProtocolError
 from node.wire.payloads import encode as to_bytes
 
@@ -30,6 +31,25 @@ OUTCOME_UNKNOWN: Final = (
 FAULT: Final = "the controller failed unexpectedly; nothing was written"
 
 NO_ID: Final = -1
+# Whose answers are traced with what was asked: those that follow from the metadata alone.
+TOLD: Final = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.UPDATE_FEATURES,
+    }
+)
 
 
 class Serving:
@@ -154,10 +174,13 @@ class Serving:
                     failed,
                 )
             else:
-                call.reply(encode(result.reply))
+                answer = encode(result.reply)
+                self._tell(call, write, answer)
+                call.reply(answer)
 
         if result.entries:
-            node.propose(result.entries, HeldWrite(call.name, done, refer, abandoned, result.notes))
+            write = HeldWrite(call.name, done, refer, abandoned, result.notes)
+            node.propose(result.entries, write)
             return
 
         # With nothing to write the answer is a look at the state ("exists already"), which would
@@ -166,7 +189,28 @@ class Serving:
             node.read(HeldRead(call.name, done, refer))
 
         settled = look if node.config.read_barrier else done
-        node.propose((), HeldWrite(call.name, settled, refer, refer, result.notes))
+        write = HeldWrite(call.name, settled, refer, refer, result.notes)
+        node.propose((), write)
+
+    def _tell(self, call: Call, write: HeldWrite, answer: Answer) -> None:
+        """Trace an answer, and by how much of the log it was decided."""
+        if call.api_key not in TOLD:
+            return
+        try:
+            asked, said = to_bytes(call.body), _to_bytes(answer)
+        except LocalProtocolError:
+            return  # there is no such answer: its connection ends
+        stand_ins = self.node.config.brokers
+        self.node.trace(
+            "answered",
+            api=call.api_key,
+            ver=call.version,
+            off=write.base,
+            n=max(0, write.wait_for + 1 - write.base),
+            **({} if stand_ins is None else {"stand_ins": list(stand_ins)}),
+            req=b64encode(asked).decode(),
+            res=b64encode(said).decode(),
+        )
 
     def accepts(self, operate: Callable[[QuorumController], ControllerResult[Any]]) -> bool:
         """Tell whether the active controller is here and would do an operation without error."""

@@ -29,6 +29,8 @@ from harness.verdict import CheckResult, Valid
 from node.mutants import get
 from tests.support.histories.peaceful import PeacefulRun, S
 
+ALIKE = {"cl_ep": 1, "cl_leo": 5, "my_ep": 1, "my_leo": 5}  # the logs in a vote
+
 
 class Run(PeacefulRun):
     """It is judged by ``liveness``."""
@@ -90,7 +92,7 @@ def test_nobody_leads_and_a_voter_gets_no_requests(
     for _ in range(asked):
         run.tell("n1", 9.6, "votereq", pre=True, to=2)
     if heard:
-        run.tell("n2", 9.7, "vote", pre=True, ok=False, cand=1)
+        run.tell("n2", 9.7, "vote", pre=True, ok=False, cand=1, **ALIKE)
     told = f"; n1 asked n2 for its vote {asked} times{UNHEARD}"
     assert run.found()["L1"].endswith(told) is is_told
 
@@ -479,6 +481,28 @@ def test_elections_are_in_vain_while_a_majority_is_down(
     assert ("L9" in run.found()) is found
 
 
+@pytest.mark.parametrize(
+    ("refusing", "ahead", "found"),
+    [
+        pytest.param([1, 3], True, False, id="a majority has more"),
+        pytest.param([1], True, True, id="a minority has more"),
+        pytest.param([1, 3], False, True, id="nobody has more"),
+    ],
+)
+def test_who_is_behind_may_stand_in_vain(
+    run: Run, refusing: list[int], ahead: bool, found: bool
+) -> None:
+    """Kafka before 4.0 has no pre-votes (3.9.2, seed 9013 of ``isr``)."""
+    for place, epoch in enumerate(range(4, 5 + IN_VAIN_MAX)):
+        at_s = 3 + place * 0.5
+        run.tell("n2", at_s, "role", ep=epoch, to="candidate", leader=None, why="test")
+        logs = {"cl_ep": 2, "cl_leo": 5, "my_ep": 3 if ahead else 2, "my_leo": 5}
+        for node in refusing:
+            run.tell(f"n{node}", at_s, "vote", ep=epoch, ok=False, pre=False, cand=2, **logs)
+    run.tell("n2", 8.5, "role", ep=9, to="follower", leader=1, why="test")
+    assert ("L9" in run.found()) is found
+
+
 def test_an_election_that_is_won_ends_the_row(run: Run) -> None:
     stand(run, range(4, 10))
     run.tell("n2", 4.1, "elected", ep=6, es=1)
@@ -608,7 +632,7 @@ def test_a_voter_that_does_not_stand_is_stuck(run: Run, until_s: float, stuck: b
 
 @pytest.mark.parametrize(("ok", "pre", "stuck"), [(1, 0, False), (0, 0, True), (1, 1, True)])
 def test_only_a_vote_that_was_given_buys_time(run: Run, ok: int, pre: int, stuck: bool) -> None:
-    run.tell("n3", 3.9, "vote", ok=bool(ok), pre=bool(pre))
+    run.tell("n3", 3.9, "vote", ok=bool(ok), pre=bool(pre), cand=1, **ALIKE)
     assert ("L7" in elect(run, until_s=4.9)) is stuck
 
 

@@ -210,7 +210,8 @@ async def test_a_large_answer_is_made_beside_other_turns(
     others_were_answered = threading.Event()
 
     def patient(entity: Any) -> bytes:
-        assert others_were_answered.wait(30), "the loop stood still while an answer was encoded"
+        if entity.topics[0].name == "large":
+            assert others_were_answered.wait(30), "the loop stood still while it was encoded"
         return encode(entity)
 
     monkeypatch.setattr(serving, "to_bytes", patient)

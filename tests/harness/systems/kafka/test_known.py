@@ -88,6 +88,23 @@ def test_an_exception_that_ends_a_controller_is_known_and_stays_red() -> None:
     assert not any(each.excuses(a) for each in known for a in (removed, forgot))
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "unregisterBroker: event failed with NumberFormatException",
+        "incrementalAlterConfigs: event failed with NullPointerException",
+        "RuntimeException: Topic ID zA2 existed in isrMembers, but not in the topics map.",
+    ],
+)
+def test_elections_may_follow_from_a_controller_that_fails_again_and_again(fault: str) -> None:
+    """Seed 9013 of ``admin``, 4.4.0: each leader gives up a second after it was elected."""
+    election = Anomaly("L3", "n2 became resigned in epoch 12 although nothing was wrong any more")
+    crash = Anomaly("crash", f"n1 printed the sign of a crash, internal error, in line 4: {fault}")
+    causes = [each for each in known_of([Release("4.4.0")]) if each.covers(crash)]
+    assert causes
+    assert all(each.may_cause(election) for each in causes)
+
+
 def test_what_is_told_with_its_cause_is_known_and_stays_red() -> None:
     lost = "without the committed offsets 82-82 of epoch 40"
     told = [
