@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from harness.systems.kafka.known_crashes import CRASHES, OF_LOSS, Signs
+from harness.systems.kafka.known_crashes import CRASHES, ENDS_RENOUNCING, OF_LOSS, Signs
 from harness.systems.kafka.releases import (
     AMENDS_SINCE,
     CHECKS_NAMES_SINCE,
@@ -35,6 +35,7 @@ from harness.systems.kafka.releases import (
     NAMES_EPOCHS_SINCE,
     PAUSES_SINCE,
     RAISES_KRAFT_VERSION_SINCE,
+    TAKES_BACK_SINCE,
     VOTES_KEPT_SINCE,
     WRITES_NOTHING_REFUSED_SINCE,
     Line,
@@ -544,6 +545,7 @@ BEFORE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (LEADS_NOTHING_ANEW_SINCE, REGISTERS_LEADING),
     (RAISES_KRAFT_VERSION_SINCE, (TAKEN_FOR_ONE,)),
     (CHECKS_NAMES_SINCE, (TAKEN_FOR_ANY,)),
+    (TAKES_BACK_SINCE, (ENDS_RENOUNCING,)),
 )
 SINCE: Final[tuple[tuple[Line, tuple[Known, ...]], ...]] = (
     (PAUSES_SINCE, (OBSERVER_SPINS,)),

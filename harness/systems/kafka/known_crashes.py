@@ -100,3 +100,12 @@ CRASHES: Final[tuple[Known, ...]] = (
         )
     ),
 )
+
+# A controller that takes back what it had removed and was not committed (KAFKA-14946).
+ENDS_RENOUNCING: Final = Known(
+    "crash",
+    "exception while renouncing leadership",
+    "docs/kafka.md, a controller before 3.4.1 that renounces",
+    red=True,
+    then=(("S21", " has renounced epoch "), ("L8", " has ended (process "), ("crash", ".fatal(")),
+)

@@ -30,6 +30,7 @@ WRITES_NOTHING_REFUSED_SINCE: Final = (3, 4)  # of topics that are not created (
 IMAGES_SINCE: Final = (3, 7)  # told of by the agent of live nodes
 REGISTERS_SINCE: Final = (3, 7)  # controllers, and directories of brokers (KIP-919, KIP-858)
 NAMES_EPOCHS_SINCE: Final = (3, 5)  # of members, in AlterPartition (KIP-903)
+TAKES_BACK_SINCE: Final = (3, 5)  # what a controller had removed (3.4.1: KAFKA-14946)
 FSYNCS_SNAPSHOTS_SINCE: Final = (3, 5)  # before they get their names (3.5.2: KAFKA-15312)
 CLAIMS_CAUGHT_UP_SINCE: Final = (3, 6)  # with a record of its own epoch (KAFKA-15345)
 DESCRIBES_CONFIGS_SINCE: Final = (3, 7)  # also controllers, beside all that KIP-919 brought

@@ -287,6 +287,8 @@ def test_the_first_releases_begin_to_lead_early_and_lead_on(
             True,
             True,
         ),
+        ("crash", "exception while renouncing leadership", "3.4.0", True, True),
+        ("crash", "exception while renouncing leadership", "3.5.2", False, False),
         ("crash", "Error loading metadata log record from offset 53", "4.1.2", True, True),
         ("crash", "Error loading metadata log record from offset 53", "4.2.0", False, False),
         ("C14", "are in service and eligible", "4.3.1", False, False),
