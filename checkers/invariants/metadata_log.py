@@ -15,6 +15,7 @@ from checkers.invariants.disks import DiskGuard
 from checkers.invariants.eligible import GIVEN_UP, EligibleLeaders, is_given_up, min_isr
 from checkers.invariants.epoch_rises import EpochRises
 from checkers.invariants.granted import AlterGuard, LetGoGuard, Partition, named
+from checkers.invariants.joined import Joined
 from checkers.invariants.last_leader import LastLeaderGuard
 from checkers.invariants.minima import OneMinimum
 from checkers.invariants.repeats import Repeats
@@ -91,6 +92,7 @@ class MetadataWalk:
         self._registered: dict[int, tuple[int, str]] = {}  # broker and incarnation by epoch
         self._before: dict[Partition, PartitionState | None] = {}  # of those that a batch changes
         self._fenced: set[int] = set()  # brokers that a batch may have fenced
+        self._joined = Joined()  # of a batch
         self._fresh: set[int] = set()  # brokers of which a batch registers a new incarnation
         self._again: set[int] = set()  # or the one that it has
         self._begin, self._end = 0, 0
@@ -153,11 +155,13 @@ class MetadataWalk:
 
     def _batch(self, batch: LogBatch) -> Iterator[Anomaly]:
         self._before, self._fenced, self._fresh, self._again = {}, set(), set(), set()
+        self._joined = Joined()
         yield from self._let_go.before(batch.last, self._image, self._shutting_down)
         for place, each in enumerate(() if batch.control else batch.records):
             offset = each.get("offset", batch.base + place)
             for record, at in self._gate.feed(from_json({"version": 0, **each}), offset):
                 yield from self._record(record, at, batch)
+                self._joined.record(record, self._image, at)
                 self._eligible.record(record, self._image)
                 self._disks.record(record, self._image)
                 self._shrinks.record(record, self._image)
@@ -295,6 +299,8 @@ class MetadataWalk:
             added.add(after.leader)
         for broker in sorted(added):
             state = self._image.brokers.get(broker)
+            if broker != after.leader and self._joined.was_in_service(partition, broker):
+                continue
             if state is not None and (state.fenced or state.in_controlled_shutdown):
                 what = "fenced" if state.fenced else "shutting down"
                 why = GIVEN_UP if is_given_up(before, after) else ""

@@ -363,6 +363,21 @@ def test_a_log_that_breaks_a_promise(
     assert message in found.message
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_a_new_replica_may_be_fenced_by_another_operation_of_its_batch(late: bool) -> None:
+    """The last one in sync stays so, without leading (3.3.2, seed 9012 of ``admin``)."""
+    new = create("u", OTHER_ID, replicas=(2,), isr=(2,), leader=2)
+    fenced: list[MetadataRecord] = [
+        s.PartitionChangeRecord(version=2, partition_id=0, topic_id=OTHER_ID, leader=-1),
+        change_broker(2, 1, fenced=1),
+    ]
+    out = change(isr=(1,), leader=1)
+    log = walked([*out, *fenced[1:], *new, *fenced[:1]] if late else [*new, *out, *fenced])
+    told = [each.message for each in log.anomalies if each.invariant == "C2"]
+    wrong = "broker 2, fenced, leads or is new in sync: partition u-0 after offset 10"
+    assert told == ([wrong] if late else [])
+
+
 def test_a_broker_that_may_go_leads_nothing() -> None:
     (found,) = walked(events=[told(1, "hb", b_ep=0, shut_down=True)]).anomalies
     assert found.invariant == "C7"
