@@ -27,6 +27,12 @@ PREFERRED: Final = 0  # the type of an election; the other one is unclean
 SET, DELETE, APPEND, SUBTRACT = range(4)
 # Apache Kafka keeps the cluster's own value where all settings are replaced, with KIP-966.
 KEPT: Final = "min.insync.replicas"
+# What a list has that was never set (Kafka's documentation of topic configs).
+LISTS: Final[Mapping[str, str]] = {
+    "cleanup.policy": "delete",
+    "leader.replication.throttled.replicas": "",
+    "follower.replication.throttled.replicas": "",
+}
 OF_QUORUM: Final = "kraft.version"  # a record of the quorum says it, not one of the metadata
 _CHANGED: Final = frozenset({ApiError.NONE, ApiError.NEW_LEADER_ELECTED})
 _OF_SETTINGS: Final = frozenset({ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.ALTER_CONFIGS})
@@ -137,20 +143,21 @@ def _settings(request: Any, response: Any, before: Before, image: MetadataImage)
         now, was = image.config(name), before.settings.get(name, {})
         for each in once(configs, lambda row: row.name):
             value = now.get(each.name)
-            due = _due(int(each.config_operation), each.value, was.get(each.name))
+            old = was.get(each.name, LISTS.get(each.name))
+            due = _due(int(each.config_operation), each.value, old)
             if due is not None and value not in due:
                 yield f"{each.name} of {name[1]!r} was {was.get(each.name)!r}, and is {value!r}"
 
 
 def _due(operation: int, value: str | None, old: str | None) -> tuple[str | None, ...] | None:
-    """Give the values of a setting that an operation allows; None: it depends on a default."""
+    """Give the values of a setting that an operation allows; None: nobody knows what it was."""
     if operation == SET:
         return (value,)
     if operation == DELETE:
         return (None,)
-    if not value or not old:
+    if not value or old is None:
         return None
-    items, more = old.split(","), value.split(",")
+    items, more = old.split(",") if old else [], value.split(",")
     if operation == SUBTRACT:
         return (",".join([item for item in items if item not in more]),)
     return (",".join(dict.fromkeys([*items, *more])),)

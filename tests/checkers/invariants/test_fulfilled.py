@@ -257,11 +257,14 @@ def test_a_reassignment_that_ends_with_an_isr_leaves_others_in_sync() -> None:
     assert complaints(new_isr(), response, records, metadata(moving)) == []
 
 
-def test_a_list_that_was_not_set_depends_on_a_default() -> None:
-    bare = BEFORE[:-1]
-    response, records = answered(setting(2, "compact"), metadata(bare))
-    assert complaints(setting(2, "compact"), response, [], metadata(bare)) == []
-    assert complaints(setting(2, "compact"), response, records, metadata(bare)) == []
+@pytest.mark.parametrize("operation", [2, 3])
+def test_a_list_that_was_not_set_has_its_default(operation: int) -> None:
+    """A change of our node by machine, which kept what was to be taken away, had survived."""
+    asked, bare = setting(operation, "compact"), metadata(BEFORE[:-1])
+    response, (record,) = answered(asked, bare)
+    assert complaints(asked, response, [record], metadata(BEFORE[:-1])) == []
+    wrong = [replace(record, value="")]
+    assert complaints(asked, response, wrong, metadata(BEFORE[:-1]))
 
 
 def test_what_is_only_validated_changes_nothing() -> None:
