@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from checkers.committed.fold import Folded, MakeFold, MetadataFold
 from checkers.invariants.applying import AtomicBatches
+from checkers.invariants.balance import L14
 from checkers.invariants.controller_answers import C17
 from checkers.invariants.cordons import C18
 from checkers.invariants.disks import C15
@@ -14,9 +15,12 @@ from checkers.invariants.eligible import C13, C14
 from checkers.invariants.granted import C5
 from checkers.invariants.images import C8, C9, ImageChecks, snapshot_on_disk
 from checkers.invariants.liveness import L8, L12
+from checkers.invariants.local_reads import CommitTimes
 from checkers.invariants.metadata_log import C2, C11
+from checkers.liveness.balancing import led_by_others
 from checkers.monitor.catalogue import meanings_of
 from checkers.monitor.convergence import Convergence, converged
+from checkers.replay.clocks import clock_of
 from checkers.watches.invariants import content_of, known_log, watched
 from harness.contracts.checker import RunData
 from harness.registry import checkers
@@ -28,7 +32,7 @@ NAME = "observers"
 STOPPED = "stopped: what the disks held, and whether all agree, was not judged"
 
 
-JUDGED = (C2, C5, C8, C9, C11, C13, C14, C15, C17, C18, L8, L12, AtomicBatches.meaning)
+JUDGED = (C2, C5, C8, C9, C11, C13, C14, C15, C17, C18, L8, L12, L14, AtomicBatches.meaning)
 
 
 @checkers.register(
@@ -55,6 +59,9 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
     folded, images = content.folded, content.images
     anomalies = sorted(content.anomalies, key=lambda each: (each.invariant, each.message))
     anomalies += () if stopped else _snapshots(run, images, make_fold)
+    commits = CommitTimes(monitor.told("commits"), clock_of(run))
+    balanced, late = led_by_others(content.stretches, commits, run)
+    anomalies += late
     anomalies += monitor.of(NAME)
     end = Convergence(undecided=STOPPED) if stopped else converged(run, monitor)
     anomalies += end.anomalies
@@ -68,6 +75,7 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
         checked={
             **_sums(monitor.checked_by(NAME), content.checked),
             "L8": end.checked,
+            "L14": balanced,
         },
         stats={"folded_from": folded.begin, "folded_to": folded.end},
         reason=reason,

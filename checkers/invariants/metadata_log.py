@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from uuid import UUID
 
 from checkers.committed.reference import Reference
+from checkers.invariants.balance import Balance
 from checkers.invariants.cordons import CordonGuard
 from checkers.invariants.disks import DiskGuard
 from checkers.invariants.eligible import GIVEN_UP, EligibleLeaders, is_given_up, min_isr
@@ -93,6 +94,7 @@ class MetadataWalk:
         self._before: dict[Partition, PartitionState | None] = {}  # of those that a batch changes
         self._fenced: set[int] = set()  # brokers that a batch may have fenced
         self._joined = Joined()  # of a batch
+        self.balance = Balance()
         self._fresh: set[int] = set()  # brokers of which a batch registers a new incarnation
         self._again: set[int] = set()  # or the one that it has
         self._begin, self._end = 0, 0
@@ -189,6 +191,7 @@ class MetadataWalk:
         yield from self._minimum.after(self._image, batch.last)
         yield from self._brokers(batch)
         yield from self._whole_topics(batch)
+        self.balance.after(batch, self._image)
 
     def _whole_topics(self, batch: LogBatch) -> Iterator[Anomaly]:
         """A topic comes with all its partitions, in one batch or transaction (KAFKA-12376).

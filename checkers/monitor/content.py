@@ -6,12 +6,13 @@ was said is taken in first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from checkers.committed.fold import BEGINNING, Folding, MakeFold, MetadataFold
 from checkers.committed.left_out import LeftOut
 from checkers.committed.orphans import Deletions
 from checkers.committed.reference import Reference
+from checkers.invariants.balance import Stretch
 from checkers.invariants.controller_answers import C17, AnswerChecks
 from checkers.invariants.images import ImageChecks
 from checkers.invariants.metadata_log import MetadataWalk
@@ -61,6 +62,11 @@ class Content:
         """Tell how much each invariant examined."""
         counted = {"C8": self.images.checked, C17.name: self._answers.checked}
         return {**self._walk.checked, **counted}
+
+    @property
+    def stretches(self) -> Sequence[Stretch]:
+        """Tell where in the log partitions were led by others than their first replicas."""
+        return self._walk.balance.stretches
 
     def batch(self, batch: LogBatch, by: Event | None = None) -> list[Anomaly]:
         """Take in the next committed batch, and by which event it is known to be committed."""
