@@ -31,6 +31,7 @@ from harness.generators.generator import Draft, each_thread, map_ops, mix
 from harness.history.ops import Op
 from harness.kafka.broker import Cast
 from harness.kafka.client import UNKNOWN_TOPIC, bounded
+from harness.kafka.errors import BAD_ANSWER
 from harness.kafka.fleet import Fleet
 from harness.kafka.route import Route, cluster_of, no_error, request, spoken
 from harness.registry import workloads
@@ -172,8 +173,12 @@ async def by_pages(connection: Caller, topic: str, size: int) -> Layout:
         following = answer.next_cursor
         if following is None:
             return None if id_ is None else {"id": id_, "partitions": rows}
+        begin = 0 if cursor is None else int(cursor.partition_index)
+        if following.partition_index <= begin:
+            told = f"after a page from partition {begin} on comes {following.partition_index}"
+            raise Outcome(f"{BAD_ANSWER}: {told}", definite=True)
         cursor = Cursor(topic_name=following.topic_name, partition_index=following.partition_index)
-    raise Outcome(f"bad-answer: more than {PAGES_MAX} pages", definite=True)
+    raise Outcome(f"{BAD_ANSWER}: more than {PAGES_MAX} pages", definite=True)
 
 
 def _is_there(found: Any) -> bool:

@@ -74,6 +74,19 @@ def test_a_page_that_leaves_a_partition_out_is_found(monkeypatch: pytest.MonkeyP
     assert "C8" in broken(played())
 
 
+@pytest.mark.parametrize("index", [0, -2])
+def test_a_page_that_leads_back_is_found(monkeypatch: pytest.MonkeyPatch, index: int) -> None:
+    """A change of our node by machine, after which a page led to one before it, had survived."""
+    original = topic_pages._page
+
+    def back(serving: Any, names: set[str], start: tuple[str, int], limit: int) -> Any:
+        page = original(serving, names, start, limit)
+        return page if page.cursor is None else dataclasses.replace(page, cursor=("t", index))
+
+    monkeypatch.setattr(topic_pages, "_page", back)
+    assert broken(played()) == {"C17"}
+
+
 def test_somebody_must_ask_a_broker() -> None:
     for options in ({"observers": 0}, {"concurrency": 3}):
         with pytest.raises(UsageError, match="needs a client on a broker"):
