@@ -54,9 +54,9 @@ C17: Final = Meaning(
     title="a controller's answer follows from its metadata",
     promise=(
         "An active controller decides each request by the records before it, and tells only of "
-        "those that are committed. It refuses a request only for a reason that these records give, "
-        "with the error for that reason, and writes the records that the request calls for: what "
-        "it grants is so in the metadata after them."
+        "those that are committed. It refuses one only for a reason that these records give, with "
+        "the error for that reason. It writes the records that a request calls for, and what it "
+        "grants is so after them."
     ),
     why=(
         "Who is refused without a reason cannot do what they need, and retries for ever or gives "
