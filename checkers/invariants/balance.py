@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from checkers.invariants.disks import directory_of, has_disk
 from checkers.invariants.granted import Partition, named
 from harness.contracts.evidence import LogBatch
 from harness.contracts.meaning import Meaning
@@ -107,5 +108,7 @@ def _could_go_back(state: PartitionState, image: MetadataImage) -> bool:
     if first is None or first == state.leader or first not in state.isr:
         return False
     broker = image.brokers.get(first)
-    is_moving = state.adding or state.removing
-    return not (is_moving or broker is None or broker.fenced or broker.in_controlled_shutdown)
+    if broker is None or broker.fenced or broker.in_controlled_shutdown:
+        return False
+    is_moving = bool(state.adding or state.removing)
+    return not is_moving and has_disk(first, directory_of(first, state), image)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
@@ -14,9 +15,10 @@ from checkers.replay.clocks import OneTime
 from harness.verdict import Anomaly
 from node.metadata.schemas import MetadataRecord, NoOpRecord
 from tests.support.histories.peaceful import PeacefulRun, S
-from tests.support.traces.brokers import BEGIN, change, change_broker, log_of
+from tests.support.traces.brokers import BEGIN, change, change_broker, log_of, register
 
 IDLE: list[MetadataRecord] = [NoOpRecord(version=0)]
+ELSEWHERE = change(directories=(UUID(int=8), UUID(int=8)))
 TO_TWO = change(leader=2)  # though broker 1 is the first replica, and in sync
 
 
@@ -69,6 +71,10 @@ def test_a_partition_goes_back_within_two_intervals(until_s: float, late: bool) 
         pytest.param([change_broker(1, 0, fenced=1)], id="the first is fenced"),
         pytest.param([change_broker(1, 0, in_controlled_shutdown=1)], id="the first stops"),
         pytest.param(change(adding_replicas=(2,)), id="it moves"),
+        pytest.param(
+            [register(1, 8, fenced=False, version=3, log_dirs=(UUID(int=9),)), *ELSEWHERE],
+            id="the disk of the first is gone",
+        ),
     ],
 )
 def test_nobody_goes_back_who_cannot(between: list[MetadataRecord]) -> None:
