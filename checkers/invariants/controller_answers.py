@@ -155,6 +155,7 @@ class AnswerChecks:
         self._epoch = -1  # of its newest record
         # By how much of the log they went by, and how much they wrote.
         self._waiting: list[tuple[int, int, int, Event]] = []
+        self._cluster: str | None = None  # its id, as the first registration that is granted has it
         self._count = 0
 
     def batch(self, batch: LogBatch) -> None:
@@ -212,6 +213,7 @@ class AnswerChecks:
         except (AnsweringError, RemoteProtocolError, UnsupportedVersionError):
             return  # a version that we do not serve, or what Kafka refuses to read
         wrong = wrong or self._unfulfilled(event, request, response)
+        self._learn(event, request, answer)
         self.checked += bool(wrong) or not is_open
         if wrong:
             yield Anomaly(
@@ -238,6 +240,11 @@ class AnswerChecks:
         if self._gate.open:
             return []  # these records count only when their transaction ends
         return unfulfilled(event["api"], request, response, before, self._image)
+
+    def _learn(self, event: Event, request: Any, answer: _Flat) -> None:
+        """Learn the cluster's id, which no record tells."""
+        if event["api"] == ApiKey.BROKER_REGISTRATION and ApiError.NONE in errors_of(answer):
+            self._cluster = self._cluster or request.cluster_id
 
     def _kept_out(self, event: Event, request: Any, answer: _Flat) -> list[str]:
         """A fenced broker is not refused for long because of the session of a process before."""
@@ -287,6 +294,8 @@ class AnswerChecks:
         if api == ApiKey.UPDATE_FEATURES:
             return event["node"] not in self._image.controllers
         if api == ApiKey.BROKER_REGISTRATION:
+            if self._cluster is None and ApiError.INCONSISTENT_CLUSTER_ID in errors:
+                return True
             known = self._image.brokers.get(int(request.broker_id))
             return known is not None and known.incarnation != request.incarnation_id
         return False
@@ -320,7 +329,7 @@ class AnswerChecks:
     def _more(self, event: Event, request: Any) -> dict[str, Any]:
         """Give what else a controller knows that answers a request of a kind."""
         if event["api"] == ApiKey.BROKER_REGISTRATION:
-            return {"cluster_id": request.cluster_id}
+            return {"cluster_id": self._cluster or request.cluster_id}
         if event["api"] == ApiKey.UPDATE_FEATURES:
             node = event["node"]
             return {"node_id": node, "supported_features": self._image.controllers[node].features}

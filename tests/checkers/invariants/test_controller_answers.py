@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from random import Random
 from typing import Any
+from uuid import UUID
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -47,7 +48,16 @@ from node.metadata.schemas import (
 from node.wire.api import ApiKey
 from node.wire.payloads import api_schema, encode
 from node.wire.structs import build
-from tests.support.traces.brokers import BEGIN, OTHER_ID, TOPIC_ID, TWO, change, log_of, register
+from tests.support.traces.brokers import (
+    BEGIN,
+    ONE,
+    OTHER_ID,
+    TOPIC_ID,
+    TWO,
+    change,
+    log_of,
+    register,
+)
 
 WAIT = i32Timedelta.parse(timedelta(seconds=1))
 LEVEL = FeatureLevelRecord(version=0, name="metadata.version", feature_level=25)
@@ -80,6 +90,33 @@ def new_isr(isr: Sequence[int], leader: int = 1, pep: int = 0) -> tuple[int, int
     )
     topic = part(56, 3, "TopicData", topic_id=TOPIC_ID, partitions=(partition,))
     return 56, 3, asked(56, 3, broker_id=leader, broker_epoch=leader - 1, topics=(topic,))
+
+
+def registration(broker: int, incarnation: UUID, cluster: str = "k") -> tuple[int, int, bytes]:
+    feature = part(
+        *(62, 4, "Feature"),
+        name="metadata.version",
+        min_supported_version=1,
+        max_supported_version=29,
+    )
+    body = asked(
+        *(62, 4),
+        broker_id=broker,
+        cluster_id=cluster,
+        incarnation_id=incarnation,
+        listeners=(),
+        features=(feature,),
+        rack=None,
+        is_migrating_zk_broker=False,
+        log_dirs=(UUID(int=broker + 1000),),
+        previous_broker_epoch=-1,
+    )
+    return 62, 4, body
+
+
+def registered(error: ErrorCode, epoch: int = -1) -> Any:
+    schema = api_schema(62, 4).response
+    return build(schema, throttle_time=WAIT, error_code=error, broker_epoch=epoch)
 
 
 def image_of(batches: Sequence[Sequence[MetadataRecord]]) -> MetadataImage:
@@ -162,32 +199,35 @@ def test_who_is_fenced_is_not_refused_for_ever(
 ) -> None:
     """A session of 9 s is over after two and a grace, whatever came late."""
     epoch = 2  # the newest record's
-    wanted = asked(
-        *(62, 4),
-        broker_id=3,
-        cluster_id="k",
-        incarnation_id=TWO,
-        listeners=(),
-        features=(),
-        rack=None,
-        is_migrating_zk_broker=False,
-        log_dirs=(),
-        previous_broker_epoch=-1,
-    )
-    refusal = build(
-        api_schema(62, 4).response,
-        throttle_time=WAIT,
-        error_code=ErrorCode.duplicate_broker_registration,
-        broker_epoch=-1,
-    )
+    wanted = registration(3, TWO)
+    refusal = registered(ErrorCode.duplicate_broker_registration)
     events = [
-        event((62, 4, wanted), refusal, 0, END + 1, ts=at_s * 10**9, ep=epoch + reign)
+        event(wanted, refusal, 0, END + 1, ts=at_s * 10**9, ep=epoch + reign)
         for at_s, reign in zip((5, 7, 5 + lasts_s), epochs, strict=True)
     ]
     _, anomalies = judged(events, [register(3, END, fenced=fenced)])
     assert [a.invariant for a in anomalies] == ["C17"] * told
     for anomaly in anomalies:
         assert "it is fenced, and refused because of a session for 22.000 s now" in anomaly.message
+
+
+@pytest.mark.parametrize(
+    ("cluster", "known", "told"),
+    [("other", False, False), ("other", True, False), ("k", True, True), ("k", False, False)],
+)
+def test_a_broker_of_another_cluster_is_refused(cluster: str, known: bool, told: bool) -> None:
+    """Which cluster it is tells the first registration that is granted."""
+    granted, more = registration(7, ONE), list[MetadataRecord]()
+    outcome = Answering(image_of(BATCHES), ControllerConfig(cluster_id="k")).answer(*granted, END)
+    events = []
+    if known:
+        more = list(map(decode_record, outcome.records))
+        events.append(event(granted, outcome.response, len(more)))
+    refusal = registered(ErrorCode.inconsistent_cluster_id)
+    events.append(event(registration(8, TWO, cluster), refusal, 0, END + len(more), seq=6))
+    checks, anomalies = judged(events, *([more] if more else []))
+    assert [each.invariant for each in anomalies] == ["C17"] * told
+    assert checks.checked == 2 * known
 
 
 def test_records_that_do_something_else_are_told() -> None:

@@ -19,11 +19,6 @@ QUORUM = ApiKey.DESCRIBE_QUORUM
 OLDER = table(api for key, api in ALL_APIS.items() if key != ApiKey.DESCRIBE_CLUSTER)
 
 
-@pytest.fixture(autouse=True)
-def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_route, "OP_TIMEOUT_S", 0.4)
-
-
 def told(leader: int | None) -> Answer:
     """Answer DescribeQuorum: `leader` leads; with None, refuse as a controller that does not."""
 
@@ -68,7 +63,8 @@ def test_where_the_home_does_not_lead_the_others_are_asked_also_with_one_down() 
     assert ALTER not in n1.asked + n2.asked
 
 
-def test_without_a_leader_nothing_was_written() -> None:
+def test_without_a_leader_nothing_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_route, "OP_TIMEOUT_S", 0.4)
     with pytest.raises(Outcome, match="no-controller") as caught:
         write(controller(1, leader=None), controller(2, leader=None))
     assert caught.value.definite
