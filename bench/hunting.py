@@ -57,7 +57,7 @@ class Hunted:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What the two arms took for one bug in one repeat."""
+    """The CPU time that swarm and search took for one bug in one repeat."""
 
     bug: str
     repeat: int

@@ -40,7 +40,7 @@ _OF_SETTINGS: Final = frozenset({ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.ALTER_
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What rules need of the metadata before an answer, which is changed in place after it."""
+    """A copy of the old metadata that rules need: an answer's records change the image in place."""
 
     settings: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
     moving: frozenset[tuple[object, int]] = frozenset()  # partitions that were reassigned

@@ -216,7 +216,7 @@ def test_who_is_fenced_is_not_refused_for_ever(
     [("other", False, False), ("other", True, False), ("k", True, True), ("k", False, False)],
 )
 def test_a_broker_of_another_cluster_is_refused(cluster: str, known: bool, told: bool) -> None:
-    """Which cluster it is tells the first registration that is granted."""
+    """The checker learns the cluster's id from the first registration that is granted."""
     granted, more = registration(7, ONE), list[MetadataRecord]()
     outcome = Answering(image_of(BATCHES), ControllerConfig(cluster_id="k")).answer(*granted, END)
     events = []
