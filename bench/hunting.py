@@ -28,9 +28,11 @@ from math import exp, log
 from pathlib import Path
 from random import Random
 from statistics import fmean, median, quantiles
+from typing import Any
 
 from bench.support.figures import say, table
 from harness.explore.play import Exploration
+from harness.explore.starting import OURS, fitting, load
 from harness.processes.crew import Local
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import simulate
@@ -74,8 +76,12 @@ class Pair:
 
 def plan_of(bug: Bug, seed: int) -> Plan:
     """Make the plan of a seed of the swarm with the bug in."""
-    pinned = {"mutant": bug.name, "stop_at": tuple(sorted(bug.breaks))}
-    return Plan.simulated(draw(seed, pinned), asked_for=False)
+    return Plan.simulated(draw(seed, pinned(bug)), asked_for=False)
+
+
+def pinned(bug: Bug) -> dict[str, Any]:
+    """Give what is not drawn: the bug, and that a run ends when it is caught."""
+    return {"mutant": bug.name, "stop_at": tuple(sorted(bug.breaks))}
 
 
 def by_swarm(bug: Bug, first: int, cpu_s: float) -> Hunted:
@@ -92,7 +98,8 @@ def by_swarm(bug: Bug, first: int, cpu_s: float) -> Hunted:
 def by_search(bug: Bug, first: int, cpu_s: float) -> Hunted:
     """Hunt by a search; its own time counts, too."""
     began_s, used_s = time.process_time(), 0.0
-    search = Exploration(first, lambda seed: plan_of(bug, seed), None, Local(1))
+    starting = fitting(load(OURS), pinned(bug))
+    search = Exploration(first, lambda seed: plan_of(bug, seed), None, Local(1), starting)
 
     def so_far_s() -> float:
         return round(used_s + time.process_time() - began_s, 2)

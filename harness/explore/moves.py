@@ -7,7 +7,7 @@ workload are taken from other seeds; and the same is tried with other luck.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from random import Random
@@ -31,6 +31,7 @@ COUNTS: Final = (-1, 1, 1, 2, 5)
 FACTORS: Final = (0.25, 0.5, 2.0, 4.0)  # of a fault's duration
 DURATION_MS: Final = (50, 20_000)  # from, to
 TAIL_MS = 1_000  # quiet behind the last fault
+WATCHED_MS = 500  # after the fault of a run that is cut short
 TIME_MAX_S = 120.0
 
 
@@ -54,6 +55,23 @@ def changed(candidate: Candidate, stuff: Stuff) -> Candidate:
         move = stuff.rng.choices(list(moves), list(moves.values()))[0]
         candidate = move(candidate, stuff)
     return _tidy(candidate, stuff)
+
+
+def cut_short(candidate: Candidate) -> Candidate:
+    """Give the beginning of a run: up to its first fault by time, and a little longer.
+
+    Of the faults that wait for an event the first is kept, too, if it can come so soon. Faults that
+    come late stay late. A run without faults by time stays as it is.
+    """
+    by_time = [fault for fault in candidate.faults if not fault.late and fault.trigger is None]
+    if not by_time:
+        return candidate
+    first = min(by_time, key=lambda fault: fault.at_ms)
+    end_ms = first.at_ms + first.duration_ms + WATCHED_MS
+    limit_s = min(candidate.spec.time_limit_s, _limit_s(end_ms))
+    waiting = [fault for fault in candidate.faults if not fault.late and fault.trigger is not None]
+    late = [fault for fault in candidate.faults if fault.late]
+    return _in_order(candidate.spec, (first, *waiting[:1], *late), limit_s)
 
 
 def _shift(candidate: Candidate, stuff: Stuff) -> Candidate:
@@ -190,15 +208,24 @@ def _tidy(candidate: Candidate, stuff: Stuff) -> Candidate:
     while len(fit) > FAULTS_MAX:
         fit.pop(stuff.rng.randrange(len(fit)))
     timed = [fault for fault in fit if not fault.late and fault.trigger is None]
-    end_ms = max((fault.at_ms + fault.duration_ms for fault in timed), default=0) + TAIL_MS
-    limit_s = min(max(spec.time_limit_s, ceil(end_ms / 100) / 10), TIME_MAX_S)
+    end_ms = max((fault.at_ms + fault.duration_ms for fault in timed), default=0)
+    return _in_order(spec, fit, min(max(spec.time_limit_s, _limit_s(end_ms)), TIME_MAX_S))
+
+
+def _limit_s(end_ms: int) -> float:
+    """Tell how long a run is whose last fault ends then."""
+    return ceil((end_ms + TAIL_MS) / 100) / 10
+
+
+def _in_order(spec: RunSpec, faults: Iterable[Fault], limit_s: float) -> Candidate:
+    """Make a run of so many seconds, without the faults that it has no time for."""
     last_ms = int(limit_s * 1_000) - TAIL_MS
-    fit = [f for f in (_in_time(fault, last_ms) for fault in fit) if f is not None]
+    fit = [f for f in (_in_time(fault, last_ms) for fault in faults) if f is not None]
     ordered = sorted(fit, key=lambda fault: (fault.late, fault.at_ms))
-    faults = tuple(replace(fault, id=number) for number, fault in enumerate(ordered))
-    names = tuple(dict.fromkeys(fault.nemesis for fault in faults))
+    numbered = tuple(replace(fault, id=number) for number, fault in enumerate(ordered))
+    names = tuple(dict.fromkeys(fault.nemesis for fault in numbered))
     spec = replace(spec, time_limit_s=limit_s, nemeses=names or ("none",), asked=None)
-    return Candidate(spec, faults)
+    return Candidate(spec, numbered)
 
 
 def _in_time(fault: Fault, last_ms: int) -> Fault | None:

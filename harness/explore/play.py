@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
+from sys import intern
 from traceback import format_exception
 from typing import Any
 
 from harness.clock import NS_PER_MS
 from harness.errors import HarnessError
+from harness.explore.distil import Shown
 from harness.explore.features import Seen, features
 from harness.explore.search import Search, Step
 from harness.processes.crew import Crew, Job, Said
@@ -41,6 +43,7 @@ class Played:
     unplayable: bool = False  # its options do not go together
     seen: Seen | None = None
     reached: Mapping[str, Any] = field(default_factory=dict)  # as ``Reach.to_json``; of some none
+    events: int = 0
     simulated_s: float = 0.0
     cpu_s: float = 0.0
     store: str | None = None  # the folder of the run, if it was stored
@@ -97,6 +100,7 @@ def _outcome(step: Step, run: SimRun, seen: Seen | None, cpu_s: float) -> Played
         run.broken or next((a.message for a in anomalies), None) or _doubt(run),
         harness_broke=run.broken is not None,
         seen=seen,
+        events=run.events,
         simulated_s=run.simulated_ns / NS_PER_MS / 1_000,
         cpu_s=cpu_s,
     )
@@ -120,12 +124,20 @@ class Exploration:
         drawn: Gives the plan of a seed of the swarm.
         store: Takes the runs that fail, a few of each way; None: none.
         crew: Plays candidates.
+        starting: A starting corpus.
+        pool: Takes what each valid run showed, to be distilled; None: nothing.
     """
 
     def __init__(
-        self, seed: int, drawn: Callable[[int], Plan], store: Store | None, crew: Crew
+        self,
+        seed: int,
+        drawn: Callable[[int], Plan],
+        store: Store | None,
+        crew: Crew,
+        starting: Iterable[Candidate] = (),
+        pool: list[Shown] | None = None,
     ) -> None:
-        self.search = Search(seed, lambda n: _candidate(drawn(n)))
+        self.search = Search(seed, lambda n: _candidate(drawn(n)), starting)
         self.played = 0
         self.unplayable = 0
         self.simulated_s = 0.0
@@ -135,6 +147,7 @@ class Exploration:
         self.reach = Reach()
         self._store = store
         self._crew = crew
+        self._pool = pool
 
     def rounds(self) -> Generator[list[Played]]:
         """Play round after round without end; closing the iterator ends what is under way."""
@@ -178,6 +191,9 @@ class Exploration:
         if played.seen is not None:
             self.search.learn(played.step, played.seen)
             self.reach.add(played.reached)
+            if self._pool is not None and played.verdict is Valid.VALID:
+                names = tuple(intern(name) for name in played.seen)  # one string for all runs
+                self._pool.append(Shown(played.step.candidate, names, played.events))
         if played.way:
             self.failures.setdefault(played.way, []).append(played)
 

@@ -1,5 +1,9 @@
 """The search: says what to play next, and learns from what that showed. Pure, and repeatable.
 
+A search begins with the runs of a starting corpus, if it has one. Then it changes what it has kept.
+All along it plays fresh seeds, too: most of them cut short after their first fault, for then more
+seeds can be played in the same time, and that finds more.
+
 Everything is drawn from the search's seed and from what the runs before showed. Candidates are
 asked for in rounds, and a round is learnt from as a whole and in its order, so that the search is
 the same however many are played at a time.
@@ -7,17 +11,19 @@ the same however many are played at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from random import Random
 
 from harness import seeds
 from harness.explore.corpus import Corpus
 from harness.explore.features import Seen
-from harness.explore.moves import Stuff, changed
+from harness.explore.moves import Stuff, changed, cut_short
 from harness.shrink.moves import Candidate
 
 ROUND = 8  # candidates
-FRESH_SHARE = 0.3  # of the candidates: seeds of the swarm as they are drawn
+FRESH_SHARE = 0.3  # of the candidates: seeds of the swarm
+WHOLE_SHARE = 0.25  # of the seeds: as long as they are drawn; the others are cut short
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +32,7 @@ class Step:
 
     number: int  # of the search's candidates, from 0 on
     candidate: Candidate
-    fresh: bool  # as the swarm draws it
+    fresh: bool  # a seed of the swarm, whole or cut short
 
 
 class Search:
@@ -35,10 +41,17 @@ class Search:
     Args:
         seed: Decides everything that the search draws.
         drawn: Gives the candidate of a seed of the swarm.
+        starting: Candidates to begin with, in their order, beside fresh seeds.
     """
 
-    def __init__(self, seed: int, drawn: Callable[[int], Candidate]) -> None:
+    def __init__(
+        self,
+        seed: int,
+        drawn: Callable[[int], Candidate],
+        starting: Iterable[Candidate] = (),
+    ) -> None:
         self.corpus = Corpus()
+        self._starting = iter(starting)
         self._seed = seed
         self._drawn = drawn
         self._number = 0
@@ -56,9 +69,16 @@ class Search:
     def _step(self, number: int) -> Step:
         rng = seeds.rng(self._seed, "explore", number)
         fresh = self._drawn(self._seed + number)
-        if not self.corpus.entries or rng.random() < FRESH_SHARE:
-            return Step(number, fresh, fresh=True)
+        if rng.random() >= FRESH_SHARE:
+            if (next_ := next(self._starting, None)) is not None:
+                return Step(number, next_, fresh=False)
+            if self.corpus.entries:
+                return Step(number, self._changed(fresh, rng), fresh=False)
+        whole = rng.random() < WHOLE_SHARE
+        return Step(number, fresh if whole else cut_short(fresh), fresh=True)
+
+    def _changed(self, fresh: Candidate, rng: Random) -> Candidate:
         parent = self.corpus.choose(rng)
         moments = sorted({parent.moments[name] for name in self.corpus.rare(parent)})
         stuff = Stuff(moments, self.corpus.choose(rng).candidate, fresh, rng)
-        return Step(number, changed(parent.candidate, stuff), fresh=False)
+        return changed(parent.candidate, stuff)

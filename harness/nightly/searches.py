@@ -16,6 +16,7 @@ from harness.explore.features import Seen
 from harness.explore.memory import Memory
 from harness.explore.play import EXPLORE, LIMIT_S, seen_in
 from harness.explore.search import Search, Step
+from harness.explore.starting import OURS, fitting, load
 from harness.nightly.entries import Explore
 from harness.nightly.ledger import Key, Night, key_of
 from harness.nightly.sims import judged
@@ -125,7 +126,9 @@ class Searching:
         self._night = night
         self._stored = stored
         self._crew = crew
-        search = Search(int(night.begun["first_seed"]) + APART, self._drawn)
+        first_seed = int(night.begun["first_seed"]) + APART
+        starting = fitting(load(OURS), wanted.pinned())
+        search = Search(first_seed, self._drawn, starting)
         path = folder / f"{entry.replace(':', '-')}.jsonl"
         self._memory = Memory(search, path, night.seeds.get(entry, ()))
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
+from harness.errors import UsageError
 from harness.explore.growth import kinds, of_last_tenth
 from harness.sessions.reached import never_reached, told_of
 from harness.store.folder import words_of
@@ -23,10 +25,13 @@ from krucible.quantities import duration, whole
 from krucible.stores import opened
 
 if TYPE_CHECKING:
+    from harness.explore.distil import Shown
     from harness.explore.play import Exploration, Played
+    from harness.shrink.moves import Candidate
 
 BUDGET_MAX_S = 86_400.0
 LINE_EVERY_S = 60.0  # of progress, where there is no terminal
+NO_CORPUS = "none"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,7 +40,8 @@ def add_to(app: typer.Typer) -> None:
         name="explore",
         help="Search for failures by simulations that build on each other. What a run shows is "
         "summed up (events that follow each other, requests between roles, states of the quorum, "
-        "near misses, invariants whose premise came true); a run that shows something new is kept, "
+        "near misses, invariants whose premise came true). The search begins with a corpus of runs "
+        "that together show most for their cost. A run that shows something new is kept, "
         "and changed: faults are moved onto rare moments, aimed at others, prolonged, taken from "
         "other runs. Three of ten runs are fresh seeds of the swarm. Failing runs are stored, a "
         "few of each way to fail. The same seed makes the same runs. Exits 1 when a run was "
@@ -62,6 +68,25 @@ def explore(  # noqa: PLR0913 - one parameter per option
         int | None,
         whole("End after so many runs, if the time lasts.", least=1, most=10_000_000),
     ] = None,
+    corpus: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|none",
+            help="Begin with the runs of a file that --save-corpus wrote, as far as they have what "
+            "the other options ask for; none: begin with fresh seeds. Default: the corpus that "
+            "comes with krucible, which is for its own node.",
+            show_default=False,
+        ),
+    ] = None,
+    save_corpus: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="At the end write the valid runs that together show most for their cost, in the "
+            "order to play them, for --corpus.",
+            show_default=False,
+        ),
+    ] = None,
     jobs: Jobs = None,
     master: Master = None,
     given: dict[str, Any],
@@ -72,9 +97,13 @@ def explore(  # noqa: PLR0913 - one parameter per option
     from harness.explore.play import Exploration  # noqa: PLC0415 - it brings the node
 
     options.plan_of_seed(seed, given)  # tells of bad options at once
+    starting = _starting(corpus, given)
+    pool = None if save_corpus is None else _pool(save_corpus)
     where = opened(store)
     with crew(jobs, master, where, lambda played: played.way or None) as players:
-        exploration = Exploration(seed, lambda n: options.plan_of_seed(n, given), where, players)
+        exploration = Exploration(
+            seed, lambda n: options.plan_of_seed(n, given), where, players, starting, pool
+        )
         began_s = time.monotonic()
         interrupted = False
         try:
@@ -82,8 +111,38 @@ def explore(  # noqa: PLR0913 - one parameter per option
         except KeyboardInterrupt:
             interrupted = True
     figures = {**figures_of(exploration, time.monotonic() - began_s), "interrupted": interrupted}
+    figures["starting_runs"] = len(starting)
+    if save_corpus is not None and pool is not None:
+        figures["saved_runs"] = _save(save_corpus, pool)
     print_json(figures) if json else _show(figures)
     return EXIT_INTERRUPTED if interrupted else _exit_code(exploration.failures)
+
+
+def _starting(corpus: str | None, given: Mapping[str, Any]) -> list[Candidate]:
+    """Give the runs that the search begins with."""
+    from harness.explore import starting  # noqa: PLC0415 - it brings all nemeses
+
+    if corpus == NO_CORPUS:
+        return []
+    path = starting.OURS if corpus is None else Path(corpus)
+    return starting.fitting(starting.load(path), given)
+
+
+def _pool(path: Path) -> list[Shown]:
+    """Give the place for what runs show; raises UsageError if no corpus could be written of it."""
+    if not path.parent.is_dir():
+        raise UsageError(f"--save-corpus {path}: there is no folder {path.parent}; make it first")
+    return []
+
+
+def _save(path: Path, pool: Sequence[Shown]) -> int:
+    """Distil a corpus and write it; gives the number of its runs."""
+    from harness.explore.distil import CORPUS_COST, distilled  # noqa: PLC0415 - as ``starting``
+    from harness.explore.starting import save  # noqa: PLC0415
+
+    chosen = distilled(pool, CORPUS_COST)
+    save(path, (run.candidate for run in chosen))
+    return len(chosen)
 
 
 def _follow(exploration: Exploration, until_s: float, runs: int | None, *, loud: bool) -> None:
@@ -189,5 +248,7 @@ def _show(figures: Mapping[str, Any]) -> None:
     console.print(f"{figures['features']} features ({kinds}){told}; {figures['kept']} runs kept")
     for line in never_reached(figures):
         console.print(line, markup=False)
+    if (saved := figures.get("saved_runs")) is not None:
+        console.print(f"{saved} runs saved, to begin with: --corpus")
     if figures["unplayable"]:
         console.print(f"{figures['unplayable']} changed runs could not be played")

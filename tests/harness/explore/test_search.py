@@ -1,18 +1,20 @@
 """The search: repeatable, whatever is played at a time, and of runs that can be played."""
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from harness.explore.corpus import ENTRIES_MAX, RARE_MAX, Corpus
 from harness.explore.features import Seen
-from harness.explore.moves import TAIL_MS, TIME_MAX_S, WITH_FAULTS, Stuff, changed
+from harness.explore.moves import TAIL_MS, TIME_MAX_S, WITH_FAULTS, Stuff, changed, cut_short
 from harness.explore.search import FRESH_SHARE, ROUND, Search, Step
 from harness.registry import nemeses
 from harness.sessions.plan import Plan
 from harness.sessions.swarm import draw
 from harness.shrink.moves import Candidate
+from harness.spec import RunSpec
 
 
 def drawn(seed: int) -> Candidate:
@@ -41,16 +43,51 @@ def test_the_same_seed_makes_the_same_search() -> None:
     assert search(6) == search(6)
 
 
-def test_three_of_ten_are_fresh_and_the_others_changed() -> None:
-    its, fresh = Search(3, drawn), Counter[bool]()
-    for _ in range(12):
+def test_three_of_ten_are_fresh_and_most_of_these_cut_short() -> None:
+    its, fresh, whole = Search(3, drawn), Counter[bool](), Counter[bool]()
+    for _ in range(24):
         for step in its.round():
             fresh[step.fresh] += 1
             if step.fresh:
-                assert step.candidate == drawn(3 + step.number)
+                seed = drawn(3 + step.number)
+                assert step.candidate in (seed, cut_short(seed))
+                whole[step.candidate == seed] += 1
             its.learn(step, shown(step))
-    expected = ROUND + 11 * ROUND * FRESH_SHARE  # of the first round all are
-    assert abs(fresh[True] - expected) <= 12
+    expected = ROUND + 23 * ROUND * FRESH_SHARE  # of the first round all are
+    assert abs(fresh[True] - expected) <= 16
+    assert whole[False] > whole[True] > 0
+
+
+def test_a_starting_corpus_comes_first_and_in_its_order() -> None:
+    starting = [drawn(seed) for seed in range(900, 940)]
+    its, played = Search(3, drawn, starting), []
+    for _ in range(10):
+        for step in its.round():
+            if not step.fresh:
+                played.append(step.candidate)
+            its.learn(step, shown(step))
+    assert played[: len(starting)] == starting
+    assert len(played) > len(starting)
+    assert played[len(starting)] not in starting, "then they are changed"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_run_that_is_cut_short_is_the_beginning_of_it(seed: int) -> None:
+    whole, cut = drawn(seed), cut_short(drawn(seed))
+    assert Plan.simulated(cut.spec, cut.faults, asked_for=False).faults == cut.faults
+    assert cut.spec.time_limit_s <= whole.spec.time_limit_s
+    by_time = [f for f in whole.faults if not f.late and f.trigger is None]
+    if not by_time:
+        assert cut == whole
+        return
+    first = min(by_time, key=lambda fault: fault.at_ms)
+    kept = [f for f in cut.faults if not f.late and f.trigger is None]
+    assert [replace(fault, id=first.id) for fault in kept] == [first]
+    assert [f.nemesis for f in cut.faults if f.late] == [f.nemesis for f in whole.faults if f.late]
+    assert sum(fault.trigger is not None for fault in cut.faults) <= 1
+    drawn_otherwise = {"time_limit_s", "nemeses", "asked"}
+    for name in RunSpec.__dataclass_fields__.keys() - drawn_otherwise:
+        assert getattr(cut.spec, name) == getattr(whole.spec, name)
 
 
 @pytest.mark.parametrize("seed", range(40))
