@@ -1,8 +1,8 @@
 """The search: says what to play next, and learns from what that showed. Pure, and repeatable.
 
 A search begins with the runs of a starting corpus, if it has one. Then it changes what it has kept.
-All along it plays fresh seeds, too: most of them cut short after their first fault, for then more
-seeds can be played in the same time, and that finds more.
+All along it plays fresh seeds, too: most of them cut short after their first fault, so that more
+seeds are played in the same time.
 
 Everything is drawn from the search's seed and from what the runs before showed. Candidates are
 asked for in rounds, and a round is learnt from as a whole and in its order, so that the search is

@@ -26,7 +26,7 @@ from harness.sessions.swarm import DEFAULT_SYSTEM
 from harness.shrink.moves import Candidate
 from harness.spec import RunSpec
 
-OURS: Final = Path(__file__).with_name("starting.jsonl")  # made by ``krucible explore``
+OURS: Final = Path(__file__).with_name("starting.jsonl")
 # Options that a run takes from whoever searches, whatever it was distilled with.
 TAKEN: Final = frozenset({"mutant", "stop_at"})
 
