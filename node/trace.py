@@ -53,8 +53,8 @@ answered api, ver, off, n, req, res      a controller's answer ``res`` to ``req`
          by the records below ``off``; it came with ``n`` records from there on. Of a controller of
          ours stand_ins[ids], which brokers are taken for registered while none has registered. Of
          Apache Kafka's reads held, how many records from there on were in memory, and not
-         committed; of its UpdateFeatures kraft, the kraft.version when it was asked, and
-         kraft_after, when it was answered, if no time has passed between them
+         committed. Of UpdateFeatures kraft, the kraft.version when it was decided, and of Apache
+         Kafka's kraft_after, when it was answered, if no time has passed between them
 memory   off, wrong[texts]               of Apache Kafka: a controller compared what it has at
          ``off`` in memory with its node's image, and its indexes with what they are of
 delta    off, wrong[texts]               of Apache Kafka: what the deltas up to the image at ``off``

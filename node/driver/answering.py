@@ -17,7 +17,7 @@ from node.config import NodeConfig
 from node.controller.context import ControllerConfig
 from node.controller.controller import QuorumController
 from node.controller.operations import payload_values
-from node.core.messages import Records, VoterChangeResponse
+from node.core.messages import Error, Records, VoterChangeResponse
 from node.core.types import VoterSet
 from node.driver.apis.dispatch import Apis
 from node.driver.held import HeldRead, HeldWrite
@@ -29,6 +29,7 @@ from node.wire.payloads import api_schema, decode
 T = TypeVar("T")
 
 CONTROLLER = "controller"
+_EPOCH = 0  # in which it is active
 _SEED = 0  # of placement and ids, which nobody may compare
 
 
@@ -154,7 +155,7 @@ class _Home:
     def begin(self, offset: int) -> None:
         """Become active."""
         self.records, self._end = [], offset
-        self.controller.claim(0, 0)
+        self.controller.claim(_EPOCH, 0)
 
     def end(self) -> None:
         """Forget what would be written."""
@@ -175,9 +176,11 @@ class _Home:
     def upgrade_quorum(
         self, level: int, *, validate_only: bool, told: Callable[[VoterChangeResponse], None]
     ) -> None:
-        """Refuse: there is no quorum."""
-        del validate_only, told
-        raise AnsweringError(f"kraft.version {level} is the quorum's to change")
+        """Agree to the level in force; any other needs a quorum, which is not here."""
+        del validate_only
+        if level != self.kraft_version:
+            raise AnsweringError(f"kraft.version {level} is the quorum's to change")
+        told(VoterChangeResponse(Error.NONE, _EPOCH, self.leader_id))
 
     def fault(self, operation: str, error: Exception) -> None:
         """Raise what the operation raised."""

@@ -160,6 +160,7 @@ class Serving:
         """Propose a result's records, and answer when they are committed."""
         node = self.node
         refer, abandoned = otherwise
+        kraft_version = node.replica.kraft_version  # as the operation found it: it may rise now
 
         def failed(error: Exception) -> None:
             if not isinstance(error, LocalProtocolError):
@@ -175,7 +176,7 @@ class Serving:
                 )
             else:
                 answer = encode(result.reply)
-                self._tell(call, write, answer)
+                self._tell(call, write, answer, kraft_version)
                 call.reply(answer)
 
         if result.entries:
@@ -192,7 +193,7 @@ class Serving:
         write = HeldWrite(call.name, settled, refer, refer, result.notes)
         node.propose((), write)
 
-    def _tell(self, call: Call, write: HeldWrite, answer: Answer) -> None:
+    def _tell(self, call: Call, write: HeldWrite, answer: Answer, kraft_version: int) -> None:
         """Trace an answer, and by how much of the log it was decided."""
         if call.api_key not in TOLD:
             return
@@ -201,6 +202,7 @@ class Serving:
         except LocalProtocolError:
             return  # there is no such answer: its connection ends
         stand_ins = self.node.config.brokers
+        is_of_levels = call.api_key == ApiKey.UPDATE_FEATURES
         self.node.trace(
             "answered",
             api=call.api_key,
@@ -208,6 +210,7 @@ class Serving:
             off=write.base,
             n=max(0, write.wait_for + 1 - write.base),
             **({} if stand_ins is None else {"stand_ins": list(stand_ins)}),
+            **({"kraft": kraft_version} if is_of_levels else {}),
             req=b64encode(asked).decode(),
             res=b64encode(said).decode(),
         )

@@ -424,6 +424,35 @@ def test_what_a_refusal_changes_all_the_same_is_told(after: int) -> None:
     assert [each.message.split(": ")[-1] for each in anomalies] == expected
 
 
+CONTROLLER = RegisterControllerRecord(
+    version=0,
+    controller_id=2,
+    incarnation_id=OTHER_ID,
+    zk_migration_ready=False,
+    end_points=(),
+    features=(
+        BrokerFeature(name="kraft.version", min_supported_version=0, max_supported_version=1),
+    ),
+)
+
+
+@pytest.mark.parametrize(("present", "is_granted"), [(0, True), (1, False)])
+def test_a_level_of_the_quorum_is_compared_with_the_one_in_force(
+    present: int, is_granted: bool
+) -> None:
+    """Whoever asks for the level in force gets it, whatever the type of the change."""
+    update = part(
+        *(57, 1, "FeatureUpdateKey"), feature="kraft.version", max_version_level=0, upgrade_type=3
+    )
+    request = 57, 1, asked(57, 1, timeout=WAIT, feature_updates=(update,), validate_only=False)
+    granted = due(request, BATCHES).response
+    refused = due(levels(metadata=1000), BATCHES).response
+    for answer, is_due in ((granted, is_granted), (refused, not is_granted)):
+        told = event(request, answer, 0, END + 1, kraft=present)
+        checks, anomalies = judged([told], [CONTROLLER])
+        assert (not anomalies, checks.checked) == (is_due, 1), anomalies
+
+
 @pytest.mark.parametrize(
     ("feature", "level", "last", "since"),
     [("kraft.version", 1, "4.0.2", "4.1.2"), ("no.such.version", 0, "3.9.2", "4.0.2")],
@@ -436,20 +465,9 @@ def test_a_level_that_old_releases_take_is_known_of_them(
         *(57, 1, "FeatureUpdateKey"), feature=feature, max_version_level=level, upgrade_type=3
     )
     request = 57, 1, asked(57, 1, timeout=WAIT, feature_updates=(update,), validate_only=True)
-    levels_known = BrokerFeature(
-        name="kraft.version", min_supported_version=0, max_supported_version=1
-    )
-    controller = RegisterControllerRecord(
-        version=0,
-        controller_id=2,
-        incarnation_id=OTHER_ID,
-        zk_migration_ready=False,
-        end_points=(),
-        features=(levels_known,),
-    )
     refused = due(request, BATCHES).response
     accepted = dataclasses.replace(refused, error_code=ErrorCode.none, error_message=None)
-    _, (anomaly,) = judged([event(request, accepted, 0, END + 1)], [controller])
+    _, (anomaly,) = judged([event(request, accepted, 0, END + 1)], [CONTROLLER])
     assert any(each.excuses(anomaly) for each in known_of([Release(last)]))
     assert not any(each.covers(anomaly) for each in known_of([Release(since)]))
 

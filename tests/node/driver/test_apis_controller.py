@@ -449,6 +449,24 @@ async def test_the_core_changes_the_kraft_version_unless_it_is_only_asked(
 
 
 @in_loop
+async def test_the_trace_tells_the_kraft_version_that_levels_were_compared_with() -> None:
+    """A level that is in force already may be asked for as any type of change."""
+    key = ApiKey.UPDATE_FEATURES
+    async with controller_site(Cluster()) as site:
+        for update, error in (
+            (kraft_update(1, 3), 95),
+            (kraft_update(1), 0),
+            (kraft_update(1, 3), 0),
+        ):
+            answer = await site.ask(
+                key, 2, timeout=WAIT, feature_updates=(update,), validate_only=False
+            )
+            assert int(answer.error_code) == error
+        told = [fields["kraft"] for name, fields in site.node.traced if name == "answered"]
+    assert told == [0, 1, 1]
+
+
+@in_loop
 @pytest.mark.parametrize(
     ("level", "upgrade_type", "core", "error"),
     [
