@@ -112,9 +112,15 @@ def explore(  # noqa: PLR0913 - one parameter per option
             interrupted = True
     figures = {**figures_of(exploration, time.monotonic() - began_s), "interrupted": interrupted}
     figures["starting_runs"] = len(starting)
+    unsaved: UsageError | None = None
     if save_corpus is not None and pool is not None:
-        figures["saved_runs"] = _save(save_corpus, pool)
+        try:
+            figures["saved_runs"] = _save(save_corpus, pool)
+        except UsageError as error:
+            unsaved = error
     print_json(figures) if json else _show(figures)
+    if unsaved is not None:
+        raise unsaved  # the figures are told first
     return EXIT_INTERRUPTED if interrupted else _exit_code(exploration.failures)
 
 

@@ -53,3 +53,14 @@ def test_files_that_cannot_be_read_or_written_are_told_at_once(tmp_path: Path) -
     done = krucible("explore", *SMALL, "--save-corpus", str(where))
     assert done.code == EXIT_USAGE
     assert "there is no folder" in done.complaint
+
+
+def test_a_corpus_that_cannot_be_written_in_the_end_costs_no_figures(tmp_path: Path) -> None:
+    place = tmp_path / "a-folder"
+    place.mkdir()
+    options = ("--runs", "8", "--corpus", "none", "--save-corpus", str(place))
+    done = krucible("explore", *SMALL, "--store", str(tmp_path / "store"), *options)
+    assert done.code == EXIT_USAGE
+    assert "cannot write the corpus" in done.err.splitlines()[-1]
+    assert done.json["runs"] == 8
+    assert "saved_runs" not in done.json

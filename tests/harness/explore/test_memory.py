@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from harness.errors import UsageError
 from harness.explore.features import Seen
 from harness.explore.memory import Memory
 from harness.explore.search import ROUND, Search, Step
@@ -90,3 +91,15 @@ def test_a_round_is_learnt_when_all_of_it_was_played(tmp_path: Path) -> None:
     assert memory.learn()
     assert memory.left[0].number == ROUND
     memory.close()
+
+
+def test_a_search_that_played_other_runs_is_refused(tmp_path: Path) -> None:
+    """Another version of the program may draw others; what they showed says nothing of these."""
+    path = tmp_path / "memory"
+    first = Memory(Search(3, drawn), path, ())
+    numbers = {step.number for step in play(first)}
+    first.close()
+    written = path.read_bytes()
+    with pytest.raises(UsageError, match=r"memory: run \d+ of this search was another one"):
+        Memory(Search(4, drawn), path, numbers)
+    assert path.read_bytes() == written
