@@ -1,17 +1,18 @@
-"""Measure how many machine-made bugs of the node the swarm catches: bugs that nobody chose.
+"""Measure how many machine-made bugs of the node a search catches: bugs that nobody chose.
 
-    python bench/mutation.py [--draw 300] [--seed 1] [--budget 120] [--jobs 2] [--out FILE]
+    python bench/mutation.py [--draw 300] [--seed 1] [--budget 120] [--by explore] [--out FILE]
 
 Small changes of ``node`` are drawn (``bench/support/mutations.py``), each in a process of its own.
-The unchanged node must be valid in all seeds that can be reached, or nothing could be said of
-changed ones. A changed one must pass a run of 10 s without faults; then the generic swarm has
-``--budget`` seconds of CPU time to find the change. A seed in which the unchanged node does not
-come to the place is as it was: it is not played again, but its time counts.
+The unchanged node must be valid in all runs that can be reached, or nothing could be said of
+changed ones. A changed one must pass a run of 10 s without faults; then the runs with which
+``krucible explore --seed 1`` begins, or seeds of the swarm, have ``--budget`` seconds of CPU time
+to find the change. A run in which the unchanged node does not come to the place is as it was: it is
+not played again, but its time counts.
 
-Outcomes that count: caught, with the invariant and the seed; survived; unreached (no seed came to
-the place); broken (the harness failed, which is a bug of ours); hung (a seed did not end). Not
+Outcomes that count: caught, with the invariant and the run; survived; unreached (no run came to
+the place); broken (the harness failed, which is a bug of ours); hung (a run did not end). Not
 counted: dead (the run without faults failed), same (the place was reached, and that run and the
-first six seeds that come there are the unchanged node's to the byte), real (no simulated node runs
+first six runs that come there are the unchanged node's to the byte), real (no simulated node runs
 that file, so it is not played). A line of JSON for each goes to ``--out``; a file that is there
 already is continued. What was not caught is listed, to be read: each is equivalent, or a hole.
 """
@@ -23,6 +24,7 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -74,27 +76,29 @@ def one() -> None:
     if (mutation := order.get("mutation")) is not None:
         plant(Mutation(**mutation), ROOT)
     if "cover" in order:
-        print(json.dumps(lines(_play, range(order["cover"]), ROOT)))
+        play_one = partial(_play, by=order["by"])
+        print(json.dumps(lines(play_one, range(order["cover"]), ROOT)))
         return
     hunting = import_module("bench.support.hunting")  # not before: it imports the node
     if mutation is None:
-        print(json.dumps(hunting.control(order["budget_s"])))
+        print(json.dumps(hunting.control(order["budget_s"], order["by"])))
     else:
         known = [Played(**each) for each in order["known"]]
-        print(json.dumps(hunting.hunt(known, order["budget_s"])))
+        print(json.dumps(hunting.hunt(known, order["budget_s"], order["by"])))
 
 
-def _play(number: int) -> None:
+def _play(number: int, by: str) -> None:
     """Play a simulation; the first one imports the node."""
-    import_module("bench.support.hunting").play(number)
+    import_module("bench.support.hunting").play(number, by)
 
 
 class Hunt:
     """Hunts mutations by what is known of the unchanged node; SystemExit where that fails."""
 
-    def __init__(self, budget_s: float) -> None:
+    def __init__(self, budget_s: float, by: str) -> None:
+        self._by = by
         control_s = CONTROL * budget_s
-        done = in_a_process({"budget_s": control_s}, control_s + HUNG_AFTER_S)
+        done = in_a_process({"budget_s": control_s, "by": by}, control_s + HUNG_AFTER_S)
         if "runs" not in done:
             sys.exit(f"the unchanged node could not be simulated: {done}")
         if done["alarm"] is not None:
@@ -102,7 +106,7 @@ class Hunt:
             sys.exit(f"the unchanged node is caught, {told}")
         self._budget_s = budget_s
         self._runs: list[tuple[float, str]] = [tuple(each) for each in done["runs"]]
-        order = {"cover": len(self._runs)}
+        order = {"cover": len(self._runs), "by": by}
         self._lines: Lines = in_a_process(order, COVERED * control_s + HUNG_AFTER_S)
 
     def __call__(self, mutation: Mutation) -> dict[str, Any]:
@@ -115,6 +119,7 @@ class Hunt:
             "mutation": mutation.to_json(),
             "known": [asdict(each) for each in known],
             "budget_s": self._budget_s,
+            "by": self._by,
         }
         return in_a_process(order, CONTROL * self._budget_s + HUNG_AFTER_S)
 
@@ -128,7 +133,7 @@ def play(arguments: argparse.Namespace) -> None:
     drawn = draw(everything, Random(f"mutation {arguments.seed}"))
     hunts.play(
         (each for each in drawn if str(each) not in seen),
-        Hunt(arguments.budget),
+        Hunt(arguments.budget, arguments.by),
         rows,
         arguments.out,
         is_enough=lambda found: hunts.counted(found, COUNTED) >= arguments.draw,
@@ -147,6 +152,7 @@ def main() -> None:
     parser.add_argument("--draw", type=int, default=300, help="mutations that count")
     parser.add_argument("--seed", type=int, default=1, help="of the draw")
     parser.add_argument("--budget", type=float, default=120.0, help="CPU seconds a mutation")
+    parser.add_argument("--by", choices=("explore", "swarm"), default="explore")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("mutation.jsonl"))
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)

@@ -17,6 +17,8 @@ from bench.support import hunting
 from bench.support.mutations import Mutation
 from bench.support.reach import Played, Source, reaching
 from harness.errors import NodeStartError
+from harness.explore.search import ROUND, Search
+from harness.explore.starting import OURS, load
 from harness.verdict import Valid
 
 TEXT = dedent(
@@ -90,14 +92,15 @@ class Node:
     runs: dict[int, Run] = field(default_factory=dict)
     played: list[int] = field(default_factory=list)
 
-    def play(self, number: int) -> Run:
+    def play(self, number: int, by: str) -> Run:
+        assert by == hunting.EXPLORE
         self.played.append(number)
         return self.runs.get(number, Run())
 
 
 @pytest.fixture
 def hunted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dict[str, Any], list[int]]]:
-    """Hunt a node with a budget of 10 s; each seed of the unchanged one took 1 s."""
+    """Hunt a node with a budget of 10 s; each run of the unchanged one took 1 s."""
 
     def hunt(node: Node, *reaches: int) -> tuple[dict[str, Any], list[int]]:
         bits = sum(1 << number for number in reaches)
@@ -105,7 +108,7 @@ def hunted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dict[str, Any
         monkeypatch.setattr(hunting, "play", node.play)
         monkeypatch.setattr(hunting, "reached", lambda: bool(set(reaches) & set(node.played)))
         monkeypatch.setattr(hunting, "found", lambda _: {"S1"})
-        return hunting.hunt(known, 10.0), node.played
+        return hunting.hunt(known, 10.0, hunting.EXPLORE), node.played
 
     return hunt
 
@@ -114,10 +117,10 @@ def test_what_nobody_comes_to_is_not_played(hunted: Any) -> None:
     assert hunted(Node()) == ({"outcome": "unreached"}, [])
 
 
-def test_only_seeds_that_come_to_a_place_are_played(hunted: Any) -> None:
+def test_only_runs_that_come_to_a_place_are_played(hunted: Any) -> None:
     outcome, played = hunted(Node({7: Run("another")}), 3, 7, 14)
     assert played == [0, 3, 7]  # the time of others counts: 14 would come too late
-    assert (outcome["outcome"], outcome["seed"]) == ("survived", 12)
+    assert (outcome["outcome"], outcome["run"]) == ("survived", 12)
 
 
 def test_what_changes_no_byte_of_six_that_come_to_it_is_the_same(hunted: Any) -> None:
@@ -131,7 +134,7 @@ def test_a_broken_run_is_caught_or_ours(hunted: Any) -> None:
     outcome, _ = hunted(Node({5: Run("another", Valid.INVALID, None, Judged())}), 2, 5)
     assert (outcome["outcome"], outcome["by"], outcome["why"]) == ("caught", ["S1"], "two leaders")
     outcome, _ = hunted(Node({5: Run("another", broken="of ours")}), 2, 5)
-    assert (outcome["outcome"], outcome["seed"]) == ("broken", 5)
+    assert (outcome["outcome"], outcome["run"]) == ("broken", 5)
     dead = Run("another", broken=f"{NodeStartError.__name__}: n2 ended while it started")
     outcome, _ = hunted(Node({5: dead}), 2, 5)
     assert (outcome["outcome"], outcome["by"]) == ("caught", ["start"])
@@ -151,3 +154,16 @@ class Anomaly:
     """An anomaly."""
 
     message: str = "two leaders"
+
+
+def test_a_hunt_plays_what_a_search_begins_with() -> None:
+    """A search that has learnt nothing yet plays the same runs, whatever the node does."""
+    search = Search(hunting.SEED, hunting._drawn, load(OURS))
+    runs, steps = hunting._begun()
+    while len(runs) < 5 * ROUND:
+        runs.append(next(steps))
+    for place in range(5):
+        expected = search.round()
+        assert [step.candidate for step in expected] == runs[place * ROUND :][:ROUND]
+        for step in expected:
+            search.learn(step, {f"of {step.number}": 0})
