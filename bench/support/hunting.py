@@ -1,8 +1,8 @@
 """Hunt for a change of the node in the process in which it was made.
 
 A calm run comes first, then the runs that ``krucible explore`` begins with: the starting corpus,
-and fresh seeds of the swarm among them. They last for more than two minutes of one processor; what a
-search plays after them depends on what it has learnt, and here come fresh seeds alone. Or all runs
+and fresh seeds of the swarm among them. They last for more than two minutes of one processor. What
+a search plays after them depends on what it has learnt; here fresh seeds alone follow. Or all runs
 are seeds of the swarm, each as long as it is drawn.
 """
 
