@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -49,11 +50,16 @@ class Played:
     store: str | None = None  # the folder of the run, if it was stored
 
     @property
+    def undecided(self) -> bool:
+        """Tell whether too little happened to judge it, and nothing says that more had to."""
+        return self.step.tentative and self.verdict is Valid.UNKNOWN and not self.harness_broke
+
+    @property
     def way(self) -> str:
         """Name the way in which it failed; empty when it did not."""
         if self.harness_broke:
             return f"the harness broke: {self.message}"
-        if self.verdict is Valid.VALID:
+        if self.verdict is Valid.VALID or self.undecided:
             return ""
         return ", ".join(self.broken) or f"{self.verdict}: {self.message}"
 
@@ -143,6 +149,7 @@ class Exploration:
         self.simulated_s = 0.0
         self.cpu_s = 0.0
         self.failures: dict[str, list[Played]] = {}  # by the way in which they failed
+        self.undecided: Counter[str] = Counter()  # by the reason
         self.growth: list[int] = []  # features known after each round
         self.reach = Reach()
         self._store = store
@@ -194,6 +201,8 @@ class Exploration:
             if self._pool is not None and played.verdict is Valid.VALID:
                 names = tuple(intern(name) for name in played.seen)  # one string for all runs
                 self._pool.append(Shown(played.step.candidate, names, played.events))
+        if played.undecided:
+            self.undecided[str(played.message)] += 1
         if played.way:
             self.failures.setdefault(played.way, []).append(played)
 

@@ -46,7 +46,7 @@ def shown(seeds: Iterable[int], crew: Crew) -> list[Shown]:
 
 def _played(seed: int) -> Iterator[Played]:
     plan = Plan.simulated(draw(seed), asked_for=False)
-    step = Step(seed, cut_short(Candidate(plan.spec, plan.faults)), fresh=True)
+    step = Step(seed, cut_short(Candidate(plan.spec, plan.faults)), fresh=True, tentative=True)
     yield play(step, None)
 
 

@@ -33,6 +33,7 @@ class Step:
     number: int  # of the search's candidates, from 0 on
     candidate: Candidate
     fresh: bool  # a seed of the swarm, whole or cut short
+    tentative: bool = False  # changed, or cut short: too little may happen in it to judge anything
 
 
 class Search:
@@ -73,9 +74,10 @@ class Search:
             if (next_ := next(self._starting, None)) is not None:
                 return Step(number, next_, fresh=False)
             if self.corpus.entries:
-                return Step(number, self._changed(fresh, rng), fresh=False)
-        whole = rng.random() < WHOLE_SHARE
-        return Step(number, fresh if whole else cut_short(fresh), fresh=True)
+                return Step(number, self._changed(fresh, rng), fresh=False, tentative=True)
+        if rng.random() < WHOLE_SHARE:
+            return Step(number, fresh, fresh=True)
+        return Step(number, cut_short(fresh), fresh=True, tentative=True)
 
     def _changed(self, fresh: Candidate, rng: Random) -> Candidate:
         parent = self.corpus.choose(rng)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from harness.catalogue import full_name
+from harness.nightly.ledger import UNDECIDED
 from harness.verdict import EXIT_VALID
 
 Told = Mapping[str, Any]  # a night's summary.json; one of an older night lacks keys
@@ -24,7 +25,9 @@ def sentences(told: Told) -> list[str]:
     """Sum the night up in one sentence or more; the last ends with how long it took."""
     took = length(told["used_s"])
     if told["exit_code"] == EXIT_VALID:
-        return [f"{_count(told['histories'], 'history', 'histories')}, all valid, in {took}."]
+        return [
+            f"{_count(told['histories'], 'history', 'histories')}, {_all_but(told)}, in {took}."
+        ]
     found = list(_red(told)) or [*map(str, told["reasons"][:1])]
     if not told["histories"] or _runs(told, "invalid") or _runs(told, "unknown"):
         return [*found, f"It took {took}."]
@@ -110,6 +113,11 @@ def _explained(failing: list[Told]) -> str:
 def ways_to_fail(failing: list[Told]) -> int:
     """Different signatures among failures; entries that fail in the same way count once."""
     return len({each.get("signature") or ", ".join(each["invariants"]) for each in failing})
+
+
+def _all_but(told: Told) -> str:
+    undecided = _runs(told, UNDECIDED)
+    return f"all valid but {undecided:,} in which too little happened" if undecided else "all valid"
 
 
 def _runs(told: Told, verdict: str) -> int:

@@ -37,6 +37,9 @@ Line = Mapping[str, Any]
 Key = tuple[str, str, str]  # entry, verdict, signature
 LIVE: Final = "live:"  # begins the name of an entry with real processes
 EXPLORE: Final = "explore:"  # begins that of a search
+# The verdict on a changed or shortened run of a search in which too little happened to judge all.
+UNDECIDED: Final = "undecided"
+NO_FAILURE: Final = frozenset({"valid", UNDECIDED})
 
 _encode = msgspec.json.Encoder().encode
 
@@ -170,7 +173,7 @@ class Night:
             self.different.append(f"{unit_of(entry)} {seed} of {entry}")
         if line.get("harness_error"):
             self.broken.append(f"{entry}, {unit_of(entry)} {seed}: {line['harness_error']}")
-        if verdict == "valid" and same is not False:
+        if verdict in NO_FAILURE and same is not False:
             return
         failing = self.failing.setdefault(key_of(line), Failing(*key_of(line)))
         if not failing.times:

@@ -13,7 +13,7 @@ from harness.nightly.arguments import canary_arguments
 from harness.nightly.entries import Live
 from harness.nightly.headline import sentences
 from harness.nightly.junit import Case, Suite
-from harness.nightly.ledger import LIVE, Failing, Line, Night, unit_of
+from harness.nightly.ledger import LIVE, NO_FAILURE, Failing, Line, Night, unit_of
 from harness.nightly.plan import Plan
 from harness.nightly.proportion import wilson
 from harness.processes.command import Program
@@ -51,7 +51,7 @@ _SEVERITY: Final = (EXIT_INVALID, EXIT_HARNESS, EXIT_UNKNOWN)
 def _reds(plan: Plan, night: Night) -> Iterator[Red]:
     for failing in night.news_first:
         code = EXIT_INVALID if failing.verdict == "invalid" else EXIT_UNKNOWN
-        if failing.verdict != "valid":
+        if failing.verdict not in NO_FAILURE:
             yield Red(code, sentence(failing))
     for name, canary in night.canaries.items():
         if not canary["caught"]:
@@ -264,7 +264,7 @@ def _entry(night: Night, entry: str, program: Program) -> Iterator[Case]:
         f"{valid} of {len(night.seeds[entry])} runs were valid", night.spent_s.get(entry, 0.0)
     )
     for failing in night.failing.values():
-        if failing.entry == entry and failing.verdict != "valid":
+        if failing.entry == entry and failing.verdict not in NO_FAILURE:
             text = "\n".join([sentence(failing), *commands(failing, program)])
             name = ", ".join(failing.invariants) or failing.verdict
             if failing.verdict == "invalid":

@@ -18,7 +18,7 @@ from harness.explore.play import EXPLORE, LIMIT_S, seen_in
 from harness.explore.search import Search, Step
 from harness.explore.starting import OURS, fitting, load
 from harness.nightly.entries import Explore
-from harness.nightly.ledger import Key, Night, key_of
+from harness.nightly.ledger import NO_FAILURE, UNDECIDED, Key, Night, key_of
 from harness.nightly.sims import judged
 from harness.processes.crew import Crew, Job, Said
 from harness.sessions.ahead import import_ahead
@@ -29,6 +29,7 @@ from harness.sessions.swarm import draw
 from harness.shrink.moves import Candidate
 from harness.store.folder import Store
 from harness.store.origin import Origin
+from harness.verdict import Valid
 
 DRAWS_MAX: Final = 20
 FAR: Final = 1 << 40  # between seeds of which one does not go with the plan
@@ -82,10 +83,12 @@ class _Run:
             seen, reach = seen_in(run), Reach()
             reach.take(run.data, run.judgement.results)
             line |= judged(run)
+            if self.step.tentative and run.verdict is Valid.UNKNOWN and run.broken is None:
+                line["verdict"] = UNDECIDED
             rng = streams.rng(plan.spec.seed, "nightly", self.step.number)
             if rng.random() < self.twice:
                 line["same_bytes"] = simulate(plan).trace_sha256 == run.trace_sha256
-            failed = line["verdict"] != "valid" or line.get("same_bytes") is False
+            failed = line["verdict"] not in NO_FAILURE or line.get("same_bytes") is False
             if failed and self.place < self.room.get(key_of(line), self.stored.kept):
                 store = self._save(run)
         except Exception as error:  # one run's: it is told, and costs the others nothing

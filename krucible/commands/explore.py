@@ -194,6 +194,7 @@ def figures_of(exploration: Exploration, elapsed_s: float) -> dict[str, Any]:
     return {
         "runs": exploration.played,
         "unplayable": exploration.unplayable,
+        "undecided": dict(exploration.undecided),
         "features": len(corpus.counts),
         "features_by_kind": kinds(corpus.counts),
         "features_of_last_tenth": of_last_tenth(exploration.growth),
@@ -256,5 +257,7 @@ def _show(figures: Mapping[str, Any]) -> None:
         console.print(line, markup=False)
     if (saved := figures.get("saved_runs")) is not None:
         console.print(f"{saved} runs saved, to begin with: --corpus")
+    for reason, times in figures["undecided"].items():
+        console.print(f"{times} changed or shortened runs were not judged: {reason}", markup=False)
     if figures["unplayable"]:
         console.print(f"{figures['unplayable']} changed runs could not be played")

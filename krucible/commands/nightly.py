@@ -19,7 +19,7 @@ from harness.nightly import outcome
 from harness.nightly import plan as plans
 from harness.nightly.headline import colour
 from harness.nightly.junit import to_xml
-from harness.nightly.ledger import Ledger, Line, Night, key_of, unit_of
+from harness.nightly.ledger import NO_FAILURE, Ledger, Line, Night, key_of, unit_of
 from harness.nightly.markdown import to_markdown
 from harness.nightly.plan import Plan
 from harness.store.folder import Store, write_json, write_whole
@@ -130,7 +130,7 @@ def _tell(screen: _Screen, metrics: NightMetrics | None) -> Tell:
 def _way(told: Any) -> str | None:
     """Name how a run failed that was simulated elsewhere: a line of the ledger, or with one."""
     line = told if isinstance(told, Mapping) else told.line
-    failed = line["verdict"] != "valid" or line.get("same_bytes") is False
+    failed = line["verdict"] not in NO_FAILURE or line.get("same_bytes") is False
     return str(key_of(line)) if failed else None
 
 
@@ -255,7 +255,7 @@ def _nothing(_: Line) -> str:
 
 
 def _judged(line: Line) -> str:
-    if line["verdict"] == "valid" and line.get("same_bytes") is not False:
+    if line["verdict"] in NO_FAILURE and line.get("same_bytes") is not False:
         return ""
     what = ", ".join(line["invariants"]) or line.get("message") or line.get("harness_error", "")
     same = " (NOT DETERMINISTIC)" if line.get("same_bytes") is False else ""

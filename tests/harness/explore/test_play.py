@@ -6,10 +6,12 @@ from typing import Any
 
 from harness.explore import play as play_module
 from harness.explore.play import STORED_MAX, Exploration, Played, play
+from harness.explore.search import Step
 from harness.processes.crew import Local
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import simulate
 from harness.sessions.swarm import draw
+from harness.shrink.moves import Candidate
 from harness.store.folder import RunDir, Store
 from harness.store.reading import load_faults, load_results, load_spec
 from harness.verdict import Valid
@@ -84,3 +86,19 @@ def test_a_process_that_dies_costs_its_candidate_only(monkeypatch: Any) -> None:
     rounds.close()
     assert [each.harness_broke for each in done] == [n == 1 for n in range(len(done))]
     assert done[1].way == "the harness broke: its process exited with 3"
+
+
+def test_a_shortened_run_in_which_nothing_happened_is_no_failure(tmp_path: Path) -> None:
+    """Of a whole seed it is: that much is drawn for one that something has to happen."""
+    idle = {"workload": "isr", "nemeses": (), "time_limit_s": 1.0, "voters": 3, "observers": 3}
+    plan = Plan.simulated(draw(1, {**idle, "rate_hz": 2.0}), asked_for=False)
+    candidate = Candidate(plan.spec, plan.faults)
+    whole, short = (
+        play(Step(1, candidate, fresh=True, tentative=tentative), Store(tmp_path))
+        for tentative in (False, True)
+    )
+    assert whole.verdict is short.verdict is Valid.UNKNOWN
+    assert (whole.undecided, short.undecided) == (False, True)
+    assert (whole.way, short.way) == (f"unknown: {whole.message}", "")
+    assert whole.store is not None
+    assert short.store is None

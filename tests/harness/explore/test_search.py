@@ -51,7 +51,9 @@ def test_three_of_ten_are_fresh_and_most_of_these_cut_short() -> None:
             if step.fresh:
                 seed = drawn(3 + step.number)
                 assert step.candidate in (seed, cut_short(seed))
+                assert step.tentative or step.candidate == seed
                 whole[step.candidate == seed] += 1
+            assert step.fresh or step.tentative, "it is changed"
             its.learn(step, shown(step))
     expected = ROUND + 23 * ROUND * FRESH_SHARE  # of the first round all are
     assert abs(fresh[True] - expected) <= 16
@@ -65,6 +67,7 @@ def test_a_starting_corpus_comes_first_and_in_its_order() -> None:
         for step in its.round():
             if not step.fresh:
                 played.append(step.candidate)
+                assert step.tentative == (len(played) > len(starting))
             its.learn(step, shown(step))
     assert played[: len(starting)] == starting
     assert len(played) > len(starting)

@@ -337,6 +337,11 @@ SPENT = {"t": "spent", "entry": "sim:a", "s": 3540.0}
         ),
         (
             PLAN,
+            [*map(seed_line, range(2)), {**seed_line(2), "verdict": "undecided"}, CANARY, SPENT],
+            "3 histories, all valid but 1 in which too little happened, in 59 min.",
+        ),
+        (
+            PLAN,
             [
                 *(seed_line(seed) for seed in (1, 2)),
                 *(bad(seed) for seed in (3, 4)),

@@ -104,6 +104,25 @@ def test_a_search_goes_on_from_slice_to_slice_and_after_a_kill(tmp_path: Path) -
     assert book.night.features
 
 
+def test_a_changed_run_in_which_too_little_happened_is_no_failure(tmp_path: Path) -> None:
+    """A whole seed is one: so much is drawn for it that something has to happen."""
+    idle = msgspec.structs.replace(SHORT, workload="isr", voters=3, observers=3, rate=2)
+    book = begun(tmp_path)
+    its = searching(tmp_path, book.night, idle)
+    tentative = {step.number for step in its._memory.left if step.tentative}
+    for line in its.slice(0):
+        book.add(line)
+        if line["t"] == "seed" and line["verdict"] != "valid":
+            is_tentative = line["seed"] in tentative
+            assert line["verdict"] == ("undecided" if is_tentative else "unknown")
+            assert not (is_tentative and "store" in line)
+    its.close()
+    book.close()
+    verdicts = book.night.verdicts["explore:a"]
+    assert verdicts["undecided"] > 0
+    assert sum(failing.times for failing in book.night.failing.values()) == verdicts["unknown"]
+
+
 def test_its_fresh_seeds_are_others_than_those_of_the_swarm(tmp_path: Path) -> None:
     """Else the first of them would be simulated twice in one night."""
     book = begun(tmp_path)
