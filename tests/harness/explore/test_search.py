@@ -9,7 +9,7 @@ import pytest
 from harness.explore.corpus import ENTRIES_MAX, RARE_MAX, Corpus
 from harness.explore.features import Seen
 from harness.explore.moves import TAIL_MS, TIME_MAX_S, WITH_FAULTS, Stuff, changed, cut_short
-from harness.explore.search import FRESH_SHARE, ROUND, Search, Step
+from harness.explore.search import CUT_FROM, FRESH_SHARE, ROUND, WHOLE_FIRST, Search, Step
 from harness.registry import nemeses
 from harness.sessions.plan import Plan
 from harness.sessions.swarm import draw
@@ -49,10 +49,10 @@ def test_three_of_ten_are_fresh_and_most_of_these_cut_short() -> None:
         for step in its.round():
             fresh[step.fresh] += 1
             if step.fresh:
-                seed = drawn(3 + step.number)
-                assert step.candidate in (seed, cut_short(seed))
-                assert step.tentative or step.candidate == seed
-                whole[step.candidate == seed] += 1
+                next_ = drawn(3 + whole[True])
+                cut = cut_short(drawn(3 + CUT_FROM + step.number))
+                assert step.candidate == (cut if step.tentative else next_)
+                whole[not step.tentative] += 1
             assert step.fresh or step.tentative, "it is changed"
             its.learn(step, shown(step))
     expected = ROUND + 23 * ROUND * FRESH_SHARE  # of the first round all are
@@ -62,13 +62,17 @@ def test_three_of_ten_are_fresh_and_most_of_these_cut_short() -> None:
 
 def test_a_starting_corpus_comes_first_and_in_its_order() -> None:
     starting = [drawn(seed) for seed in range(900, 940)]
-    its, played = Search(3, drawn, starting), []
+    its, played, whole = Search(3, drawn, starting), [], 0
     for _ in range(10):
         for step in its.round():
             if not step.fresh:
                 played.append(step.candidate)
                 assert step.tentative == (len(played) > len(starting))
+            elif len(played) < len(starting):
+                assert step.candidate == drawn(3 + whole), "whole seeds, in their order"
+                whole += 1
             its.learn(step, shown(step))
+    assert whole >= len(WHOLE_FIRST)
     assert played[: len(starting)] == starting
     assert len(played) > len(starting)
     assert played[len(starting)] not in starting, "then they are changed"

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from harness.errors import UsageError
+from harness.explore.search import CUT_FROM
 from harness.nightly import ledger
 from harness.nightly.entries import Explore
 from harness.nightly.ledger import Ledger, Night
@@ -130,14 +131,18 @@ def test_its_fresh_seeds_are_others_than_those_of_the_swarm(tmp_path: Path) -> N
     steps = its._memory.left
     its.close()
     book.close()
-    assert [step.candidate.spec.seed for step in steps] == [7 + APART + n for n in range(8)]
+    whole = iter(range(7 + APART, 7 + APART + len(steps)))
+    assert [step.candidate.spec.seed for step in steps] == [
+        7 + APART + CUT_FROM + step.number if step.tentative else next(whole) for step in steps
+    ]
 
 
 def test_a_seed_that_does_not_go_with_the_plan_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another one is drawn in its place; when none goes with it, the plan is at fault."""
-    refused = {7 + APART + 1}
+    second = 7 + APART + CUT_FROM + 1
+    refused = {second}
 
     def choosy(seed: int, pinned: Any) -> RunSpec:
         if seed in refused or -1 in refused:
@@ -148,7 +153,7 @@ def test_a_seed_that_does_not_go_with_the_plan_is_left_out(
     book = begun(tmp_path)
     its = searching(tmp_path, book.night)
     seeds = [step.candidate.spec.seed for step in its._memory.left]
-    assert seeds[:3] == [7 + APART, 7 + APART + 1 + FAR, 7 + APART + 2]
+    assert seeds[:3] == [second - 1, second + FAR, second + 1]
     its.close()
     refused.add(-1)
     with pytest.raises(UsageError, match="do not go together"):
@@ -162,13 +167,14 @@ def test_a_run_that_ends_its_process_is_one_broken_run(
     """It is stored, and the search goes on."""
 
     def deadly(plan: Plan) -> SimRun:
-        if plan.spec.seed == 7 + APART + 2:
+        if plan.spec.seed == deadly_seed:
             os.kill(os.getpid(), signal.SIGKILL)
         return simulate(plan)
 
     monkeypatch.setattr("harness.nightly.searches.simulate", deadly)
     book = begun(tmp_path)
     its = searching(tmp_path, book.night)
+    deadly_seed = its._memory.left[2].candidate.spec.seed
     for line in its.slice(0):
         book.add(line)
     its.close()
