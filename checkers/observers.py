@@ -41,8 +41,8 @@ JUDGED = (C2, C5, C8, C9, C11, C13, C14, C15, C17, C18, L8, L12, L14, AtomicBatc
 def observers(run: RunData) -> CheckResult:
     """Images follow the committed log (C8), and all nodes converge (L8).
 
-    Brokers, their sessions and their partitions are judged too (C1 to C7, C10 to C15, C18), and
-    what controllers answer (C17). O(n log n). UNKNOWN without events, and when nothing could be
+    Brokers, their sessions and their partitions are judged too (C1 to C7, C10 to C15, C18 and C19),
+    and what controllers answer (C17). O(n log n). UNKNOWN without events, and when nothing could be
     compared. Of a simulation that was stopped only the events are judged.
     """
     return judge(run, MetadataFold)

@@ -92,7 +92,7 @@ class Online:
 
 @watches.register(NAME)
 def watch(spec: RunSpec, faults: Sequence[Fault], read: ReadLog) -> Online:
-    """Judges S1 to S38, L4 and C1 to C18 as the events happen and records are committed."""
+    """Judges S1 to S38, L4 and C1 to C19 as the events happen and records are committed."""
     timed = all(fault.nemesis != CLOCK_RATE for fault in faults)
     return Online(Monitor(invariants_for(spec.settings, timed=timed)), read, spec.settings)
 
