@@ -24,6 +24,7 @@ class WholeFiles(Invariant):
     """S36: at any moment a restart finds each file whole, and in a state that the node was in.
 
     The election state on disk is the one that the node told last, or the one that it tells next.
+    Once the voters are in the log, with their directories (KIP-853), it holds that of a vote, too.
     """
 
     name: ClassVar[str] = "S36"
@@ -44,21 +45,27 @@ class WholeFiles(Invariant):
             "Systems Are Not Created Equal, OSDI 2014"
         ),
     )
-    listens: ClassVar[tuple[str, ...]] = ("left", "qs", "disk")
+    listens: ClassVar[tuple[str, ...]] = ("left", "qs", "disk", "voters")
 
     def __init__(self) -> None:
         super().__init__()
         self._untold: dict[ReplicaId, list[Event]] = {}  # of election states, until ``qs`` tells
         self._meta: dict[ReplicaId, Mapping[str, Any]] = {}
+        self._directories: set[ReplicaId] = set()  # replicas whose log has those of all voters
 
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
         """Look at what a file may be found to hold."""
         replica = world.here
         if not replica.known:
             return ()
+        if event["t"] == "voters":
+            has_all = event["off"] is not None and all(key[1] for key in event["set"])
+            (self._directories.add if has_all else self._directories.discard)(replica.id)
+            return ()
         if event["t"] == "qs":
             return self._told(event, replica)
         if event["t"] == "disk":
+            self._directories.discard(replica.id)  # the log may be an older one now
             if event["what"] in VOTE_LOST:
                 self._meta.pop(replica.id, None)
             return ()
@@ -96,11 +103,13 @@ class WholeFiles(Invariant):
             for state in left["may"]:
                 self.checked += 1
                 old = state is None or _is_last(state, replica)
-                if not old and not same_election(state, event):
+                lacks = replica.id in self._directories and _lacks_directory(state, event)
+                if not old and (lacks or not same_election(state, event)):
                     before = "nothing" if last is None else str(last)
+                    without = " without the directory of whom it is for" if lacks else ""
                     yield self._anomaly(
                         f"a loss of power could leave in {QUORUM_STATE} of {replica.id}"
-                        f" {told_of(state)} ({label(left)}): it went from {before} to"
+                        f" {told_of(state)}{without} ({label(left)}): it went from {before} to"
                         f" {persisted(event['ep'], event)}, and was never in that state",
                         left,
                         event,
@@ -133,6 +142,11 @@ class WholeFiles(Invariant):
                     event,
                 )
                 return
+
+
+def _lacks_directory(state: Mapping[str, Any] | None, told: Event) -> bool:
+    """Tell whether a file has a vote without its directory, which the node knows."""
+    return state is not None and bool(told.get("voted_dir")) and not state.get("voted_dir")
 
 
 def _is_last(state: Mapping[str, Any], replica: Replica) -> bool:

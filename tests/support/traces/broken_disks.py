@@ -78,6 +78,15 @@ def write_epoch_and_vote_one_by_one(trace: Trace) -> None:
     trace.persist(2, 2, voted=3)
 
 
+def write_a_vote_without_its_directory(trace: Trace) -> None:
+    trace.change_voters(1, 1, 2, 3)
+    trace.replicate(1, 2)
+    trace.left(2, "quorum-state", {**state(2), "voted": 3})
+    trace.disks[2].epoch, trace.disks[2].voted = 2, 3
+    told: dict[str, Any] = {"leader": None, "voted": 3, "voted_dir": trace.disks[3].dir}
+    trace.emit(2, "qs", **told)
+
+
 def become_another_node(trace: Trace) -> None:
     meta = {"cluster": "c", "node": 2, "dir": trace.disks[2].dir}
     trace.left(2, "meta.properties", meta)
@@ -162,6 +171,7 @@ DISK_BREAKS: list[tuple[str, Callable[[Trace], Any]]] = [
     ("S36", leave_half_of_a_vote),
     ("S36", leave_what_cannot_be_read),
     ("S36", write_epoch_and_vote_one_by_one),
+    ("S36", write_a_vote_without_its_directory),
     ("S36", become_another_node),
     ("S36", leave_epochs_that_fall),
     ("S37", start_from_a_vote_that_is_not_on_the_disk),
