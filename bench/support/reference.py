@@ -16,7 +16,8 @@ def keep() -> None:
     That controller goes on with the modules that it was imported with. Call it before a change is
     planted, and before anything else imports the node.
     """
-    import_module(ASKING)
+    asking = import_module(ASKING)
+    asking.Answering(asking.MetadataImage(), asking.ControllerConfig())  # imports all that serve
     node = sys.modules["node"]
     for name in list(sys.modules):
         if name.startswith("node.") and not f"{name}.".startswith(f"{SHARED}."):

@@ -29,26 +29,32 @@ asked = import_module("checkers.invariants.controller_answers").Answering.answer
 due = asked["QuorumController"].update_features.__globals__["features"]
 mine = import_module("node.controller.features")
 same_values = asked["MetadataImage"] is import_module("node.metadata.image").MetadataImage
-print(json.dumps([due._check.__code__ == mine._check.__code__, same_values, run.trace_sha256]))
+told = [due._check.__code__ == mine._check.__code__, same_values, run.trace_sha256]
+counts = {each.checker: each.checked.get("C17", 0) for each in run.judgement.results}
+print(json.dumps([*told, counts["observers"]]))
 """
 
 
-def told(*, keep: bool, mutation: dict[str, Any] | None = None) -> tuple[bool, bool, str]:
-    """Tell whether checker and node run the same code, and exchange values; and a run's hash."""
+def told(*, keep: bool, mutation: dict[str, Any] | None = None) -> list[Any]:
+    """Tell whether checker and node run the same code, and exchange values.
+
+    Then come a run's hash, and how many answers were judged in it.
+    """
     order = json.dumps({"keep": keep, "mutation": mutation, "root": str(ROOT)})
     argv = [sys.executable, "-c", PLAYED, order]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
-    same_code, same_values, sha256 = json.loads(done.stdout)
-    return same_code, same_values, sha256
+    answer: list[Any] = json.loads(done.stdout)
+    return answer
 
 
 def test_the_controller_that_checkers_ask_is_not_changed() -> None:
     source = (ROOT / FILE).read_text(encoding="utf-8")
     change = next(m for m in mutations(FILE, source) if "new < old" in m.before)
-    assert told(keep=True, mutation=change.to_json())[:2] == (False, True)
-    assert told(keep=False, mutation=change.to_json())[:2] == (True, True)
+    assert told(keep=True, mutation=change.to_json())[:2] == [False, True]
+    assert told(keep=False, mutation=change.to_json())[:2] == [True, True]
 
 
 def test_an_unchanged_node_plays_the_same_beside_it() -> None:
-    _, _, beside = told(keep=True)
-    assert told(keep=False) == (True, True, beside)
+    _, _, sha256, judged = told(keep=True)
+    assert judged > 0
+    assert told(keep=False) == [True, True, sha256, judged]
