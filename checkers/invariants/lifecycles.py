@@ -38,12 +38,13 @@ class _Broker:
     due: dict[str, object] = field(default_factory=dict)  # what must come of the last answer
     lapsed: bool = False  # its session ended before the last event
     wants: tuple[object, object] | None = None  # to be fenced, to shut down: as it last said
+    moved: bool = False  # to another state since the last request was answered
     ends: Event | None = None  # since then it shuts down
     lingers: Event | None = None  # it was there still when it should have ended long ago
 
 
 class FollowedAnswers(Invariant):
-    """C19: a broker takes itself for what the answers to its heartbeats say, and goes on so."""
+    """C19: a broker goes on, and takes itself for fenced, as its heartbeats are answered."""
 
     name: ClassVar[str] = "C19"
     meaning: ClassVar[Meaning] = Meaning(
@@ -52,8 +53,8 @@ class FollowedAnswers(Invariant):
         promise=(
             "A broker recovers when it is told that it has caught up, runs when it is told that "
             "it is unfenced, and stops when it may. It takes itself for fenced when it is told "
-            "so, or hears nothing for a session. Its heartbeats say so, one at a time and no "
-            "more often than they should."
+            "so, or hears nothing for a session. Its heartbeats say how it is, and come no more "
+            "often than they should."
         ),
         why=(
             "A broker that takes itself for unfenced serves clients while others lead its "
@@ -140,7 +141,7 @@ class FollowedAnswers(Invariant):
                 event,
             )
         broker.due.pop("state", None)
-        broker.state = to
+        broker.state, broker.moved = to, True
         broker.ends = event if to == SHUTTING_DOWN else None
 
     def _lingering(self, event: Event, broker: _Broker, ends: Event) -> Iterator[Anomaly]:
@@ -165,6 +166,7 @@ class FollowedAnswers(Invariant):
         yield from self._missed(event, broker)
         yield from self._hasty(event, broker)
         before, broker.last = broker.last, event
+        broker.moved = False
         if event["t"] != "hb":
             return
         broker.lapsed = (
@@ -211,28 +213,23 @@ class FollowedAnswers(Invariant):
             )
 
     def _hasty(self, event: Event, broker: _Broker) -> Iterator[Anomaly]:
-        """A pause lies between two heartbeats of a broker that runs, and after a failure."""
+        """A pause lies between two heartbeats of a broker that runs, and after a failure.
+
+        Who wants to be unfenced now, or to stop, says so at once.
+        """
         last = broker.last
-        if last is None:
+        if last is None or broker.moved or broker.state == RECOVERY:
             return
         paused_ns = event["ts"] - last["ts"]
         least_ns = 0
         if last.get("err") != 0:
             least_ns = BACKOFF_MS * MS
-        elif (
-            last["t"] == "hb"
-            and broker.state == RUNNING
-            and _wants(event)
-            in (
-                broker.wants,
-                (None, None),
-            )
-        ):
+        elif last["t"] == "hb" and broker.state == RUNNING:
             least_ns = self._interval_ns
         if paused_ns < least_ns * (1 - SLACK):
             yield self._anomaly(
-                f"broker n{event['node']} heard of its next request ({label(event)})"
-                f" {paused_ns / 1e9:.3f} s after the one before ({label(last)}), though it has to"
+                f"broker n{event['node']} asked again ({label(event)}) within"
+                f" {paused_ns / 1e9:.3f} s of the answer before ({label(last)}), though it has to"
                 f" wait for {least_ns / 1e9:g} s",
                 last,
                 event,

@@ -154,3 +154,18 @@ def test_a_process_that_shuts_down_ends(after_ms: int, alarm: bool) -> None:
     trace.now_ns += 1_500 * MS
     trace.emit(4, "fetch_tx", to=1, off=6, last_ep=1)
     assert [("shuts down" in message) for message in judged(trace)] == [True] * alarm
+
+
+def test_who_stops_says_so_at_once_also_after_a_failure() -> None:
+    trace = running()
+    heartbeat(trace, err=None)
+    move(trace, RUNNING, PENDING)
+    heartbeat(trace, 5, want_shut_down=True)
+    assert judged(trace) == []
+
+
+def test_who_can_serve_says_so_at_once_also_after_a_failure() -> None:
+    trace = recovering()
+    heartbeat(trace, 300, err=None, want_fence=True)
+    heartbeat(trace, 5, fenced=True)
+    assert judged(trace) == []
