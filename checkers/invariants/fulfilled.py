@@ -44,6 +44,8 @@ class Before:
 
     settings: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
     moving: frozenset[tuple[object, int]] = frozenset()  # partitions that were reassigned
+    # The partitions, and their names, in which a broker was eligible that stopped cleanly.
+    eligible: Mapping[tuple[UUID, int], str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, api: int, request: Any, image: MetadataImage) -> Before:
@@ -54,6 +56,8 @@ class Before:
         if api == ApiKey.ALTER_PARTITION:
             rows = partitions(request.topics, "partitions", "partition_index")
             return cls(moving=frozenset(_place(*row) for row in rows if _is_moving(image, *row)))
+        if api == ApiKey.BROKER_REGISTRATION and _stopped_cleanly(request, image):
+            return cls(eligible=dict(_eligible(int(request.broker_id), image)))
         return cls()
 
 
@@ -81,6 +85,19 @@ def unfulfilled(
 def _is_moving(image: MetadataImage, topic: Any, part: Any) -> bool:
     state = partition_of(image, topic, int(part.partition_index))
     return state is not None and bool(state.adding or state.removing)
+
+
+def _stopped_cleanly(request: Any, image: MetadataImage) -> bool:
+    """Tell whether a broker knows the epoch of its process before, as after a clean stop."""
+    before = image.brokers.get(int(request.broker_id))
+    return before is not None and before.epoch == getattr(request, "previous_broker_epoch", None)
+
+
+def _eligible(broker: int, image: MetadataImage) -> Iterator[tuple[tuple[UUID, int], str]]:
+    for topic in image.topics.values():
+        for index, state in topic.partitions.items():
+            if broker in state.eligible_leaders:
+                yield (topic.id, index), f"{topic.name}-{index}"
 
 
 def _place(topic: Any, part: Any) -> tuple[object, int]:
@@ -259,8 +276,13 @@ def _producer_ids(_: Any, response: Any, __: Before, image: MetadataImage) -> It
         yield f"the next producer id is {image.next_producer_id} after it"
 
 
-def _registrations(request: Any, response: Any, _: Before, image: MetadataImage) -> Iterator[str]:
-    """Judge BrokerRegistration: the broker is there as it says it is."""
+def _registrations(
+    request: Any, response: Any, before: Before, image: MetadataImage
+) -> Iterator[str]:
+    """Judge BrokerRegistration: the broker is there as it says it is.
+
+    After a clean stop it has all messages still, and may lead what it might lead (KIP-966).
+    """
     if response.error_code != ApiError.NONE:
         return
     broker = image.brokers.get(int(request.broker_id))
@@ -272,6 +294,10 @@ def _registrations(request: Any, response: Any, _: Before, image: MetadataImage)
     yield from _as_it_says(f"broker {broker.id}", request, broker)
     if broker.rack != request.rack:
         yield f"broker {broker.id} is in the rack {broker.rack!r} after it"
+    for place, name in before.eligible.items():
+        state = image.partition(*place)
+        if state is not None and broker.id not in (*state.eligible_leaders, *state.isr):
+            yield f"broker {broker.id} stopped cleanly, and may not lead {name} any more after it"
 
 
 def _controllers(request: Any, response: Any, _: Before, image: MetadataImage) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 from msgspec.structs import replace
 
@@ -282,3 +283,18 @@ def vars_of(struct: Any) -> dict[str, Any]:
 def test_what_is_refused_promises_nothing() -> None:
     response, records = answered(deletion("x"), metadata())
     assert (records, complaints(deletion("x"), response, [], metadata())) == ([], [])
+
+
+@pytest.mark.parametrize(("previous", "stays"), [(7, True), (-1, False), (6, False)])
+def test_who_has_stopped_cleanly_stays_eligible(previous: int, stays: bool) -> None:
+    """KIP-966: it has lost nothing. A change of our node by machine that forgot it had survived."""
+    eligible = [*BEFORE, *change(replicas=(2, 1, 3), eligible_leader_replicas=(3,))]
+    key, body = broker()
+    again = {**vars_of(body), "broker_id": 3, "previous_broker_epoch": previous}
+    asked = key, build(type(body), **again)
+    response, records = answered(asked, metadata(eligible))
+    assert response.error_code == ErrorCode.none
+    assert complaints(asked, response, records, metadata(eligible)) == []
+    forgets = [*records, *change(eligible_leader_replicas=())]
+    expected = ["broker 3 stopped cleanly, and may not lead t-0 any more after it"] * stays
+    assert complaints(asked, response, forgets, metadata(eligible)) == expected
