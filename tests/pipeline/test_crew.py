@@ -115,7 +115,7 @@ def test_a_search_is_the_same_on_a_cluster(crew: SparkCrew, tmp_path: Path) -> N
     told = []
     for players in (crew, Local(2)):
         store = Store(tmp_path / type(players).__name__)
-        with closing(Exploration(3, plan, store, players).rounds()) as rounds:
+        with closing(Exploration(7, plan, store, players).rounds()) as rounds:
             told.append([(each.step, each.way, each.seen) for each in next(rounds)])
     assert told[0] == told[1]
     assert "S13" in {way for _, way, _ in told[0]}

@@ -78,7 +78,7 @@ def test_json_has_the_whole_entry() -> None:
 def test_an_unknown_name_says_which_there_are() -> None:
     ended = krucible("explain", "S99")
     assert ended.code == 254
-    assert "no invariant is called 'S99': there are S1 to S38, C1 to C18" in ended.complaint
+    assert "no invariant is called 'S99': there are S1 to S38, C1 to C19" in ended.complaint
 
 
 @pytest.mark.parametrize("width", [30, 80, 200])
