@@ -17,6 +17,7 @@ from typing import Any, Final
 from bench.support.mutations import reached
 from bench.support.reach import CALM, Played
 from harness.errors import NodeStartError
+from harness.explore.play import candidate_of
 from harness.explore.search import Search
 from harness.explore.starting import OURS, fitting, load
 from harness.sessions.plan import Plan
@@ -127,10 +128,10 @@ def play(number: int, by: str) -> SimRun:
 @cache
 def _begun() -> tuple[list[Candidate], Iterator[Candidate]]:
     """Give what a search that learns nothing plays: so far none, and all that is to come."""
-    search = Search(SEED, _drawn, fitting(load(OURS), {}))
+    search = Search(SEED, drawn, fitting(load(OURS), {}))
     return [], (step.candidate for _ in count() for step in search.round())
 
 
-def _drawn(seed: int) -> Candidate:
-    plan = Plan.simulated(draw(seed), asked_for=False)
-    return Candidate(plan.spec, plan.faults)
+def drawn(seed: int) -> Candidate:
+    """Give a seed of the swarm."""
+    return candidate_of(Plan.simulated(draw(seed), asked_for=False))

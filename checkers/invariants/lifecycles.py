@@ -112,7 +112,7 @@ class FollowedAnswers(Invariant):
         broker.fenced = fenced
 
     def _session(self, event: Event, broker: _Broker) -> Iterator[Anomaly]:
-        """A session lasts for its time after the last heartbeat was sent that was answered."""
+        """Tell of a session that the broker ended too early, or did not have."""
         since = broker.asked_from
         if since is None or broker.fenced or not event["fenced"]:
             yield self._anomaly(
@@ -145,7 +145,10 @@ class FollowedAnswers(Invariant):
         broker.ends = event if to == SHUTTING_DOWN else None
 
     def _lingering(self, event: Event, broker: _Broker, ends: Event) -> Iterator[Anomaly]:
-        """A process that shuts down ends soon; one that was paused may say a word before."""
+        """Tell of a process that goes on long after its broker has shut down.
+
+        One that was paused meanwhile may fetch once more before it ends.
+        """
         lingers = broker.lingers
         if event["ts"] - ends["ts"] < ENDED_NS:
             return
@@ -186,7 +189,7 @@ class FollowedAnswers(Invariant):
             broker.due["state"] = state
 
     def _missed(self, event: Event, broker: _Broker) -> Iterator[Anomaly]:
-        """All that the answer before said was done by now."""
+        """Tell what the broker should have done after the answer before, and has not."""
         due, broker.due = broker.due, {}
         if "fence" in due:
             yield self._anomaly(
@@ -213,9 +216,10 @@ class FollowedAnswers(Invariant):
             )
 
     def _hasty(self, event: Event, broker: _Broker) -> Iterator[Anomaly]:
-        """A pause lies between two heartbeats of a broker that runs, and after a failure.
+        """Tell of a request that came too soon after the one before.
 
-        Who wants to be unfenced now, or to stop, says so at once.
+        A running broker waits for its interval, and any broker waits after a failure. One that has
+        just become ready to serve, or was told to stop, need not wait.
         """
         last = broker.last
         if last is None or broker.moved or broker.state == RECOVERY:
@@ -236,7 +240,7 @@ class FollowedAnswers(Invariant):
             )
 
     def _wishes(self, event: Event, broker: _Broker) -> Iterator[Anomaly]:
-        """Who wants to be unfenced goes on with that; who is to stop says so."""
+        """Tell where a heartbeat asks for what does not go with the broker's state."""
         before, broker.wants = broker.wants, _wants(event)
         want_fence, want_shut_down = broker.wants
         wrong = None

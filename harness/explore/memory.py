@@ -107,7 +107,7 @@ class Memory:
                     raise UsageError(
                         f"{path}: run {told['n']} of this search was another one than it is now: "
                         "the search was begun by another version of krucible, or with other options"
-                        "; begin a new night, or go on with the version that began it"
+                        "; begin a new night (--fresh), or go on with the version that began it"
                     )
                 self.told[told["n"]] = _seen(told, names)
                 self.learn()

@@ -51,8 +51,8 @@ class Played:
 
     @property
     def undecided(self) -> bool:
-        """Tell whether too little happened to judge it, and nothing says that more had to."""
-        return self.step.tentative and self.verdict is Valid.UNKNOWN and not self.harness_broke
+        """Tell whether too little happened to judge it, which is no failure."""
+        return self.step.leaves_open(self.verdict, broke=self.harness_broke)
 
     @property
     def way(self) -> str:
@@ -143,7 +143,7 @@ class Exploration:
         starting: Iterable[Candidate] = (),
         pool: list[Shown] | None = None,
     ) -> None:
-        self.search = Search(seed, lambda n: _candidate(drawn(n)), starting)
+        self.search = Search(seed, lambda n: candidate_of(drawn(n)), starting)
         self.played = 0
         self.unplayable = 0
         self.simulated_s = 0.0
@@ -207,5 +207,6 @@ class Exploration:
             self.failures.setdefault(played.way, []).append(played)
 
 
-def _candidate(plan: Plan) -> Candidate:
+def candidate_of(plan: Plan) -> Candidate:
+    """Give a planned run as a candidate of a search."""
     return Candidate(plan.spec, plan.faults)

@@ -1,7 +1,7 @@
 """Makes the starting corpus that comes with krucible: ``python -m harness.explore.remake [FILE]``.
 
 It plays seeds of the swarm of our own node, each cut short after its first fault, and distils those
-that are valid. The same code gives the same file. It takes some ten minutes of two processors.
+that are valid. What it writes does not depend on how many processes play.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from typing import Final
 from harness.errors import HarnessError
 from harness.explore.distil import CORPUS_COST, Shown, distilled
 from harness.explore.moves import cut_short
-from harness.explore.play import LIMIT_S, Played, play
+from harness.explore.play import LIMIT_S, Played, candidate_of, play
 from harness.explore.search import Step
 from harness.explore.starting import OURS, save
 from harness.processes.crew import Crew, Job, Local, Said
 from harness.sessions.ahead import import_ahead
 from harness.sessions.plan import Plan
 from harness.sessions.swarm import draw
-from harness.shrink.moves import Candidate
 from harness.verdict import Valid
 
 SEEDS: Final = range(1, 1_201)
@@ -46,7 +45,7 @@ def shown(seeds: Iterable[int], crew: Crew) -> list[Shown]:
 
 def _played(seed: int) -> Iterator[Played]:
     plan = Plan.simulated(draw(seed), asked_for=False)
-    step = Step(seed, cut_short(Candidate(plan.spec, plan.faults)), fresh=True, tentative=True)
+    step = Step(seed, cut_short(candidate_of(plan)), fresh=True, tentative=True)
     yield play(step, None)
 
 

@@ -22,6 +22,7 @@ from harness.explore.corpus import Corpus
 from harness.explore.features import Seen
 from harness.explore.moves import Stuff, changed, cut_short
 from harness.shrink.moves import Candidate
+from harness.verdict import Valid
 
 ROUND = 8  # candidates
 WHOLE_FIRST: Final = frozenset({1, 3, 6})  # candidates that are whole seeds, beside a corpus
@@ -39,6 +40,15 @@ class Step:
     candidate: Candidate
     fresh: bool  # a seed of the swarm, whole or cut short
     tentative: bool = False  # changed, or cut short: too little may happen in it to judge anything
+
+    def leaves_open(self, verdict: Valid, *, broke: bool) -> bool:
+        """Tell whether too little happened to judge it, and nothing says that more had to.
+
+        Args:
+            verdict: Of the run.
+            broke: The harness did not do its work.
+        """
+        return self.tentative and verdict is Valid.UNKNOWN and not broke
 
 
 class Search:

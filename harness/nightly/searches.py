@@ -14,7 +14,7 @@ from harness import seeds as streams
 from harness.errors import HarnessError, UsageError
 from harness.explore.features import Seen
 from harness.explore.memory import Memory
-from harness.explore.play import EXPLORE, LIMIT_S, seen_in
+from harness.explore.play import EXPLORE, LIMIT_S, candidate_of, seen_in
 from harness.explore.search import Search, Step
 from harness.explore.starting import OURS, fitting, load
 from harness.nightly.entries import Explore
@@ -29,7 +29,6 @@ from harness.sessions.swarm import draw
 from harness.shrink.moves import Candidate
 from harness.store.folder import Store
 from harness.store.origin import Origin
-from harness.verdict import Valid
 
 DRAWS_MAX: Final = 20
 FAR: Final = 1 << 40  # between seeds of which one does not go with the plan
@@ -83,7 +82,7 @@ class _Run:
             seen, reach = seen_in(run), Reach()
             reach.take(run.data, run.judgement.results)
             line |= judged(run)
-            if self.step.tentative and run.verdict is Valid.UNKNOWN and run.broken is None:
+            if self.step.leaves_open(run.verdict, broke=run.broken is not None):
                 line["verdict"] = UNDECIDED
             rng = streams.rng(plan.spec.seed, "nightly", self.step.number)
             if rng.random() < self.twice:
@@ -197,7 +196,7 @@ class Searching:
                 if other == DRAWS_MAX - 1:
                     raise
             else:
-                return Candidate(plan.spec, plan.faults)
+                return candidate_of(plan)
         raise AssertionError("no seed was drawn")
 
 

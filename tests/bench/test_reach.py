@@ -158,7 +158,7 @@ class Anomaly:
 
 def test_a_hunt_plays_what_a_search_begins_with() -> None:
     """A search that has learnt nothing yet plays the same runs, whatever the node does."""
-    search = Search(hunting.SEED, hunting._drawn, load(OURS))
+    search = Search(hunting.SEED, hunting.drawn, load(OURS))
     runs, steps = hunting._begun()
     while len(runs) < 5 * ROUND:
         runs.append(next(steps))
