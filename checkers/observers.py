@@ -10,6 +10,7 @@ from checkers.invariants.applying import AtomicBatches
 from checkers.invariants.balance import L14
 from checkers.invariants.controller_answers import C17
 from checkers.invariants.cordons import C18
+from checkers.invariants.decisions import SilentFenced
 from checkers.invariants.disks import C15
 from checkers.invariants.eligible import C13, C14
 from checkers.invariants.granted import C5
@@ -18,9 +19,10 @@ from checkers.invariants.liveness import L8, L12
 from checkers.invariants.local_reads import CommitTimes
 from checkers.invariants.metadata_log import C2, C11
 from checkers.liveness.balancing import led_by_others
+from checkers.liveness.silence import forgotten
 from checkers.monitor.catalogue import meanings_of
 from checkers.monitor.convergence import Convergence, converged
-from checkers.replay.clocks import clock_of
+from checkers.replay.clocks import clock_of, kept_time
 from checkers.watches.invariants import content_of, known_log, watched
 from harness.contracts.checker import RunData
 from harness.registry import checkers
@@ -62,6 +64,11 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
     commits = CommitTimes(monitor.told("commits"), clock_of(run))
     balanced, late = led_by_others(content.stretches, commits, run)
     anomalies += late
+    served = 0
+    if kept_time(run):
+        contacts, appends = monitor.told("contacts"), monitor.told("appends")
+        served, silent = forgotten(content.services, contacts, appends, run)
+        anomalies += silent
     anomalies += monitor.of(NAME)
     end = Convergence(undecided=STOPPED) if stopped else converged(run, monitor)
     anomalies += end.anomalies
@@ -73,7 +80,7 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
         Valid.INVALID if anomalies else unsure,
         tuple(anomalies),
         checked={
-            **_sums(monitor.checked_by(NAME), content.checked),
+            **_sums(monitor.checked_by(NAME), content.checked, {SilentFenced.name: served}),
             "L8": end.checked,
             "L14": balanced,
         },

@@ -6,8 +6,7 @@ It tells of a decision when that is committed. Source: KIP-631; KAFKA-14292, KAF
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from checkers.replay.invariant import Invariant
 from checkers.replay.trace import Event, ReplicaId, is_pair, label
@@ -98,20 +97,10 @@ class ShutdownGuard(Invariant):
                 )
 
 
-@dataclass(slots=True)
-class Reign:
-    """An active controller: since when it is, and since when it works without a break."""
-
-    claim: Event
-    works_since: int
-    seen: int
-
-
 class SilentFenced(Invariant):
-    """C12: a broker is fenced for its silence after a session of it, and not much later.
+    """C12: a broker is fenced for its silence after a session of it, and not before.
 
-    Sessions are looked at each eighth of one. Of brokers that still send heartbeats, though none
-    is answered, nobody but the controller knows which have arrived.
+    Who is not fenced, or too late, is for ``checkers.liveness.silence``.
     """
 
     name: ClassVar[str] = "C12"
@@ -129,44 +118,34 @@ class SilentFenced(Invariant):
         source="KIP-631 (broker.session.timeout.ms); BrokerHeartbeatManager; KAFKA-17793",
     )
     listens: ClassVar[tuple[str, ...]] = (
-        *("start", "hb", "ack"),
-        *("claim", "renounce", "hwm", "expire"),
+        *("start", "hb"),
+        *("claim", "renounce", "expire"),
     )
     checker: ClassVar[str] = "observers"
     timed: ClassVar[bool] = True
 
-    def __init__(self, session_ms: int, heartbeat_ms: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._session_ns = session_ms * MS
-        self._late_ns = self._session_ns * 9 // 8 + GRACE_MS * MS
-        self._heartbeat_ns = heartbeat_ms * MS
-        self._reigns: dict[ReplicaId, Reign] = {}
+        self._claims: dict[ReplicaId, Event] = {}
         self._heard: dict[int, list[Event]] = {}  # the last two heartbeats of brokers in service
 
-    @classmethod
-    def of(cls, settings: Mapping[str, str]) -> Self:
-        """Make the invariant with the session and heartbeat times that brokers are set to."""
-        return cls(session_ms_of(settings), number_of(settings, HEARTBEAT_SETTING, HEARTBEAT_MS))
-
     def feed(self, event: Event, world: World) -> Iterable[Anomaly]:
-        """Follow controllers and brokers, and judge what was fenced and what was not."""
+        """Follow controllers and brokers, and judge who was fenced."""
         replica = world.replica(event).id
         match event["t"]:
             case "claim":
-                self._reigns[replica] = Reign(event, event["ts"], event["ts"])
+                self._claims[replica] = event
             case "renounce":
-                self._reigns.pop(replica, None)
+                self._claims.pop(replica, None)
             case "start":
-                self._reigns.pop(replica, None)
+                self._claims.pop(replica, None)
                 self._heard.pop(event["node"], None)
-            case "ack" if event.get("api") == "UnregisterBroker":
-                self._heard.clear()
             case "hb":
                 self._heartbeat(event)
             case "expire":
-                return self._expired(event, self._reigns.get(replica))
-            case "hwm" if replica in self._reigns:
-                return self._forgotten(event, self._reigns[replica])
+                return self._expired(event, self._claims.get(replica))
+            case _:
+                pass
         return ()
 
     def _heartbeat(self, event: Event) -> None:
@@ -177,7 +156,7 @@ class SilentFenced(Invariant):
             before = self._heard.get(node, [])
             self._heard[node] = [*before[-1:], event]
 
-    def _expired(self, event: Event, reign: Reign | None) -> Iterator[Anomaly]:
+    def _expired(self, event: Event, claim: Event | None) -> Iterator[Anomaly]:
         self.checked += 1
         heard = self._heard.pop(event["broker"], [])
         who = f"the controller n{event['node']} fenced broker n{event['broker']} ({label(event)})"
@@ -186,7 +165,7 @@ class SilentFenced(Invariant):
             yield self._anomaly(
                 f"{who} after {silent_ms} ms of silence; its session is {session_ms} ms", event
             )
-        for since in (reign.claim if reign else None, _sent_after(event, heard)):
+        for since in (claim, _sent_after(event, heard)):
             if since is not None and event["ts"] - since["ts"] < session_ms * MS:
                 passed_ms = (event["ts"] - since["ts"]) // MS
                 yield self._anomaly(
@@ -195,33 +174,6 @@ class SilentFenced(Invariant):
                     since,
                     event,
                 )
-        due = event["ts"] - silent_ms * MS + session_ms * MS * 9 // 8
-        if reign and reign.works_since <= due < event["ts"] - GRACE_MS * MS:
-            yield self._anomaly(
-                f"{who} only after {silent_ms} ms of silence; its session is {session_ms} ms", event
-            )
-
-    def _forgotten(self, event: Event, reign: Reign) -> Iterator[Anomaly]:
-        """Tell who should have been fenced by now."""
-        now = event["ts"]
-        if now - reign.seen > GAP_MS * MS:
-            reign.works_since = now
-        reign.seen = now
-        self.checked += len(self._heard)
-        for node, heard in self._heard.items():
-            last = heard[-1]
-            if len(heard) < 2 or any(each.get("err") != 0 for each in heard):  # noqa: PLR2004
-                continue  # the one answer may be an old one
-            silent_since = max(last["ts"] + self._heartbeat_ns, reign.works_since)
-            if last["ts"] < now - self._late_ns and silent_since < now - self._late_ns:
-                told = node, last["b_ep"], reign.claim["ep"]
-                if self._once(told):
-                    yield self._anomaly(
-                        f"the controller n{event['node']} has not fenced broker n{node}, silent"
-                        f" for {(now - last['ts']) / 1e9:.3f} s ({label(last)}, {label(event)})",
-                        last,
-                        event,
-                    )
 
 
 def _sent_after(event: Event, heard: list[Event]) -> Event | None:

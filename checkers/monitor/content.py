@@ -16,6 +16,7 @@ from checkers.invariants.balance import Stretch
 from checkers.invariants.controller_answers import C17, AnswerChecks
 from checkers.invariants.images import ImageChecks
 from checkers.invariants.metadata_log import MetadataWalk
+from checkers.invariants.services import InService
 from checkers.monitor.monitor import GATHERED
 from checkers.replay.trace import Event
 from harness.contracts.evidence import LogBatch
@@ -67,6 +68,11 @@ class Content:
     def stretches(self) -> Sequence[Stretch]:
         """Tell where in the log partitions were led by others than their first replicas."""
         return self._walk.balance.stretches
+
+    @property
+    def services(self) -> Sequence[InService]:
+        """Tell where in the log brokers were in service."""
+        return self._walk.services.found
 
     def batch(self, batch: LogBatch, by: Event | None = None) -> list[Anomaly]:
         """Take in the next committed batch, and by which event it is known to be committed."""

@@ -17,6 +17,8 @@ GATHERED: Mapping[str, tuple[str, ...]] = {
     "images": ("apply", "image"),
     "brokers": ("reg", "hb", "alter", "let_go"),
     "answers": ("answered",),
+    "contacts": ("claim", "contact"),
+    "appends": ("append",),
     "commits": ("hwm",),
     "starts": ("start",),
     "stops": ("stop",),

@@ -74,6 +74,7 @@ REQUIRED: dict[str, dict[str, _Kinds]] = {
     "alter": {"broker": _INT, "b_ep": _INT, "tp": _LIST, "req_lep": _INT, "req_pep": _INT}
     | {"req_isr": _LIST, "err": _INT, "off": _INT}
     | _EPOCH,
+    "contact": {"broker": _INT, "b_ep": _INT} | _EPOCH,
     "let_go": {"broker": _INT, "b_ep": _INT, "was": _STR, "active": _LIST, "off": _INT} | _EPOCH,
     "expire": {"broker": _INT, "b_ep": _INT, "silent_ms": _INT, "session_ms": _INT} | _EPOCH,
 }

@@ -61,6 +61,8 @@ _ASKER: Final[Mapping[str, str]] = {
     "rpc_ok": "peer",
     "rpc_err": "peer",
 }
+# Told for the sake of a check, and of the clock more than of what happens: no feature.
+_UNSHOWN: Final = frozenset({"contact"})
 _TURNS: Final = frozenset({"start", "role", "elected", "trunc", "voters", "claim", "renounce"})
 _INVARIANT: Final = re.compile(r"[SCL]\d+")
 _RAISED_MAX = 2  # an epoch that moves by more is not told apart
@@ -90,6 +92,8 @@ class Reader:
     def feed(self, event: Event, fault: str) -> None:
         """Take the next event in; ``fault`` names what is in force."""
         kind, node = event["t"], self.nodes[event["node"]]
+        if kind in _UNSHOWN:
+            return
         token = " ".join((kind, *(str(event.get(name)) for name in _KIND.get(kind, ()))))
         if event["ts"] >= self.began_ns:
             at_ms = (event["ts"] - self.began_ns) // NS_PER_MS

@@ -233,11 +233,17 @@ class QuorumController:
             lambda op: brokers.register(self._ctx, op, request, now_ms), BrokerRegistrationReply
         )
 
-    def contact(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
-        """A heartbeat of that broker has arrived: its session goes on. Before ``heartbeat``."""
+    def contact(self, broker_id: int, broker_epoch: int, now_ms: int) -> bool:
+        """Prolong a broker's session; call it when a heartbeat comes, before ``heartbeat``.
+
+        Returns:
+            Whether the broker is registered with that epoch, and the controller is active.
+        """
         broker = self._overlay.broker(broker_id)
-        if self.active and broker is not None and broker.epoch == broker_epoch:
-            self._sessions.contact(broker_id, broker_epoch, now_ms)
+        if not self.active or broker is None or broker.epoch != broker_epoch:
+            return False
+        self._sessions.contact(broker_id, broker_epoch, now_ms)
+        return True
 
     def heartbeat(self, request: BrokerHeartbeatRequest) -> ControllerResult[BrokerHeartbeatReply]:
         """BrokerHeartbeat (63)."""

@@ -13,10 +13,9 @@ from node.mutants import mutant
 class BusyController(QuorumController):
     """Hears of a broker only when there is nothing else to do."""
 
-    def contact(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
+    def contact(self, broker_id: int, broker_epoch: int, now_ms: int) -> bool:
         """Take the contact unless something waits to be committed."""
-        if not self.pending:
-            super().contact(broker_id, broker_epoch, now_ms)
+        return not self.pending and super().contact(broker_id, broker_epoch, now_ms)
 
 
 @mutant(

@@ -70,7 +70,8 @@ def broker_heartbeat(serving: Serving, call: Call) -> None:
     )
 
     def operate(controller: QuorumController) -> ControllerResult[BrokerHeartbeatReply]:
-        controller.contact(request.broker_id, request.broker_epoch, serving.now_ms())
+        if controller.contact(request.broker_id, request.broker_epoch, serving.now_ms()):
+            serving.node.trace("contact", broker=request.broker_id, b_ep=request.broker_epoch)
         return controller.heartbeat(request)
 
     def encode(reply: BrokerHeartbeatReply) -> Any:
