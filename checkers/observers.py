@@ -66,8 +66,8 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
     anomalies += late
     served = 0
     if kept_time(run):
-        contacts, appends = monitor.told("contacts"), monitor.told("appends")
-        served, silent = forgotten(content.services, contacts, appends, run)
+        told = [*monitor.told("claims"), *monitor.told("contacts")]
+        served, silent = forgotten(content.services, told, monitor.told("appends"), run)
         anomalies += silent
     anomalies += monitor.of(NAME)
     end = Convergence(undecided=STOPPED) if stopped else converged(run, monitor)

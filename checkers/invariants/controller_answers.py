@@ -83,8 +83,8 @@ JUDGED: Final = frozenset(
         ApiKey.UPDATE_FEATURES,
     }
 )
-# Their records are not compared: they are made by lot, say what is so already, or take an eligible
-# broker off its partitions when it goes (ours) or when it comes back (Kafka's).
+# Kafka's records for them are not compared: they say what is so already, or take an eligible broker
+# off its partitions when it goes (ours) or when it comes back (Kafka's). Some are made by lot.
 BY_ANSWER_ALONE: Final = frozenset(
     {
         *(ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.UPDATE_FEATURES),
@@ -95,6 +95,7 @@ UNJUDGED: Final = frozenset({"throttle_time", "error_message", "topic_id", "conf
 OF_SETTINGS: Final = frozenset({ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.ALTER_CONFIGS})
 PLACED: Final = frozenset({ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS})
 OF_RECORDS: Final = frozenset({"version"})
+BY_LOT: Final = frozenset({"topic_id", "replicas", "isr", "leader", "directories"})
 UNTOLD: Final = frozenset({"timeout"})  # of requests
 UNJUDGED_IF_REFUSED: Final = frozenset({"producer_id_start"})  # zero or nothing
 CONFIGURABLE: Final = frozenset({TOPIC, BROKER})  # types of resources that we know
@@ -166,6 +167,9 @@ class AnswerChecks:
 
     def feed(self, event: Event) -> None:
         """Take in an answer; it is judged when all is committed that it went by."""
+        if event["t"] == "contact":
+            self._turned_away.contact(event)
+            return
         if event["api"] in JUDGED or event["api"] in security_answers.JUDGED:
             self._count += 1
             heappush(self._waiting, (event["off"], event["n"], self._count, event))
@@ -257,7 +261,7 @@ class AnswerChecks:
             self._turned_away.forget(broker)
             return []
         since = self._turned_away.refused(broker, event, (event["node"], event["ep"]))
-        if since is None:
+        if since is None or not self._turned_away.hears:
             return []
         lasts_s = (event["ts"] - since["ts"]) / 1e9
         return [f"it is fenced, and refused because of a session for {lasts_s:.3f} s now"]
@@ -296,8 +300,7 @@ class AnswerChecks:
         if api == ApiKey.BROKER_REGISTRATION:
             if self._cluster is None and ApiError.INCONSISTENT_CLUSTER_ID in errors:
                 return True
-            known = self._image.brokers.get(int(request.broker_id))
-            return known is not None and known.incarnation != request.incarnation_id
+            return DUPLICATE_BROKER_REGISTRATION in errors  # by a session
         return False
 
     def _is_uneven(self, topic: Any) -> bool:
@@ -348,9 +351,10 @@ class AnswerChecks:
         if api == ApiKey.UPDATE_FEATURES:  # before KIP-1022 each feature had its own error
             told_, expected = _whole(answer), _whole(expected)
         wrong, why = differences(told_, expected), self._told_apart(event, request)
-        if api not in BY_ANSWER_ALONE:
+        if event.get("ours") or api not in BY_ANSWER_ALONE:
             ours, theirs = list(map(decode_record, due.records)), self._written(event)
-            wrong += differences(*(flat(each, unjudged=OF_RECORDS) for each in (theirs, ours)))
+            left_out = OF_RECORDS | BY_LOT if api in PLACED else OF_RECORDS
+            wrong += differences(*(flat(each, unjudged=left_out) for each in (theirs, ours)))
             if wrong and why is None:
                 why = self._oddity(theirs, ours)
         if wrong and why is not None:

@@ -40,7 +40,10 @@ L3 = Meaning(
 L5 = Meaning(
     "L5",
     title="ops end",
-    promise="Once the cluster has recovered, each request is answered within two seconds.",
+    promise=(
+        "Once the cluster has recovered, each request is answered within two seconds. A controller "
+        "that is not the active one says so at once."
+    ),
     why=(
         "A request without an answer holds up a client until its timeout, and nobody knows whether "
         "the change was made."

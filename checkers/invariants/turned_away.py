@@ -22,11 +22,21 @@ class TurnedAway:
     def __init__(self, session_ms: int) -> None:
         self._limit_ns = 2 * session_ms * MS + GRACE_MS * MS
         self._since: dict[int, tuple[object, Event]] = {}  # by whom, and the first refusal
+        self._heard: dict[int, int] = {}  # when a controller was sent a heartbeat of a broker
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> Self:
         """Go by the session timeout that the settings give brokers."""
         return cls(session_ms_of(settings))
+
+    def contact(self, event: Event) -> None:
+        """Take in that a controller was sent a heartbeat: the broker's session goes on."""
+        self._heard[event["broker"]] = event["ts"]
+
+    @property
+    def hears(self) -> bool:
+        """Tell whether controllers tell of heartbeats; else nobody knows whose session goes on."""
+        return bool(self._heard)
 
     def forget(self, broker: int) -> None:
         """Begin anew: the broker was heard, or is not refused any more."""
@@ -41,7 +51,7 @@ class TurnedAway:
             controller: What is another one for another controller, or for another reign of it.
         """
         by, since = self._since.setdefault(broker, (controller, event))
-        if by != controller:
+        if by != controller or since["ts"] <= self._heard.get(broker, -1):
             self._since[broker] = controller, event
             return None
         return since if event["ts"] - since["ts"] > self._limit_ns else None

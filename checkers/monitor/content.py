@@ -23,7 +23,7 @@ from harness.contracts.evidence import LogBatch
 from harness.verdict import Anomaly
 
 IMAGES, BROKERS = frozenset(GATHERED["images"]), frozenset(GATHERED["brokers"])
-ANSWERS = frozenset(GATHERED["answers"])
+ANSWERS = frozenset((*GATHERED["answers"], *GATHERED["contacts"]))
 WANTED = IMAGES | BROKERS | ANSWERS  # types of events; others matter only when something is due
 NO_SETTINGS: Mapping[str, str] = {}
 

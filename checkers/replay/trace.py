@@ -41,6 +41,7 @@ REQUIRED: dict[str, dict[str, _Kinds]] = {
     # of a simulated host: what a loss of power would leave of a file, and of the log
     "left": {"file": _STR, "may": _LIST, "torn": _BOOL},
     "durable": {"begin": _INT, "upto": _INT, "from": _INT, "batches": _LIST, "back": _LIST},
+    "unanswered": {"api": _INT, "ms": _INT},  # a request whose client has hung up
     "role": {"to": _STR} | _EPOCH,
     "qs": _EPOCH,
     "votereq": {"pre": _BOOL} | _EPOCH,

@@ -30,6 +30,7 @@ T = TypeVar("T")
 
 CONTROLLER = "controller"
 _EPOCH = 0  # in which it is active
+_LATER_MS = 1 << 40  # since it was elected: it takes nobody for heard of
 _SEED = 0  # of placement and ids, which nobody may compare
 
 
@@ -58,7 +59,7 @@ class Answering:
         self, image: MetadataImage, config: ControllerConfig, kraft_version: int = 0
     ) -> None:
         self._home = home = _Home(image, config, kraft_version)
-        self._apis = Apis(home, roles=(CONTROLLER,), now_ms=lambda: 0)  # type: ignore[arg-type] # see _Home
+        self._apis = Apis(home, roles=(CONTROLLER,), now_ms=lambda: _LATER_MS)  # type: ignore[arg-type] # see _Home
 
     def answer(self, api_key: int, version: int, body: bytes, offset: int) -> Outcome:
         """Answer a request's body; the first record with it would get the offset.

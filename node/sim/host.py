@@ -146,6 +146,10 @@ class VirtualTracer:
         """Tell of the disk in the middle of what the node does."""
         self._take(type_, self._epoch, fields)
 
+    def tell_beside(self, type_: str, fields: Mapping[str, Any]) -> None:
+        """Take an event of which the host tells, and not the node."""
+        self._left_encoded(type_, fields)
+
     def _left_encoded(self, type_: str, fields: Mapping[str, Any]) -> None:
         """Tell of the disk among events that come encoded."""
         tail = _encode({"ep": self._epoch, "t": type_, **fields})
@@ -343,7 +347,9 @@ class VirtualHost:
 
         def tracer(directory_id: str) -> VirtualTracer:
             self._owner = program.node_id, directory_id
-            return VirtualTracer(tell, {**common, "dir": directory_id}, clock.trace_ns, self)
+            made = VirtualTracer(tell, {**common, "dir": directory_id}, clock.trace_ns, self)
+            life.network.door.tell = made.tell_beside
+            return made
 
         world = World(self.disk, clock, life.network, self._lives, tracer)
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import Context, copy_context
 from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
@@ -48,9 +48,36 @@ from node.wire.payloads import EncodedRequest, api_schema, decode, encode
 from node.wire.quorum.probe import CLIENT_NAME, KRAFT_VERSION_FEATURE
 
 _TICK_S: Final = 1e-9
+LEFT_WAITING_NS: Final = 500_000_000
 T = TypeVar("T")
 Reject = Callable[[tuple[str, int], str], None]
 Raw = Callable[[int, int, bytes, Callable[[bytes], None]], None]  # API key, version, body, answer
+
+
+class Door:
+    """Sees the requests that come to a process, and tells of those that it leaves unanswered.
+
+    A request counts once its client has hung up, ``LEFT_WAITING_NS`` after it came, if the process
+    answered something else in the later half of that time: then it was at work.
+
+    Attributes:
+        tell: Takes the type of an event, and its fields; None as long as nobody listens.
+    """
+
+    def __init__(self) -> None:
+        self.tell: Callable[[str, Mapping[str, Any]], None] | None = None
+        self._answered_ns = 0  # when the newest answer left
+
+    def answers(self, now_ns: int) -> None:
+        """Hear that an answer leaves."""
+        self._answered_ns = now_ns
+
+    def hung_up(self, api_key: int, since_ns: int, now_ns: int) -> None:
+        """Hear that a client hangs up whose request has come and was not answered."""
+        waited_ns = now_ns - since_ns
+        works = self._answered_ns > since_ns + waited_ns // 2
+        if waited_ns >= LEFT_WAITING_NS and works and self.tell is not None:
+            self.tell("unanswered", {"api": api_key, "ms": waited_ns // 1_000_000})
 
 
 class VirtualInbound:
@@ -109,7 +136,8 @@ class VirtualListener:
         apis: ApiTable,
         on_reject: Reject,
         features: Callable[[], Features],
-        raw: Raw | None = None,
+        raw: Raw | None,
+        door: Door,
     ) -> None:
         self.at = at
         self.handler = handler
@@ -118,9 +146,15 @@ class VirtualListener:
         self.on_reject = on_reject
         self.features = features
         self.raw = raw
+        self.door = door
         self.context: Context = copy_context()
         self.links: dict[int, VirtualLink] = {}
         self._fabric = fabric
+
+    @property
+    def now_ns(self) -> int:
+        """The true time."""
+        return self._fabric.loop.now_ns
 
     @property
     def port(self) -> int:
@@ -153,6 +187,8 @@ class VirtualListener:
 class VirtualLink:
     """The server's end of a connection."""
 
+    _waits: tuple[int, int, int] | None = None  # a request: number, API key, since when
+
     def __init__(self, listener: VirtualListener, connection: VirtualConnection) -> None:
         self.id = connection.id
         self.peer = (connection.source_host, connection.id)
@@ -172,6 +208,7 @@ class VirtualLink:
             data = api_versions_body(self.listener.apis, version, self.listener.features())
             self._send(number, decode(api_schema(api_key, version).response, data))
             return
+        self._waits = number, api_key, self.listener.now_ns
         self.listener.handler(
             VirtualInbound(self, api_key, version, body, lambda answer: self._send(number, answer))
         )
@@ -194,6 +231,7 @@ class VirtualLink:
         if self.id not in self.listener.links:
             return
         if self.listener.raw is not None:
+            self._waits = number, api_key, self.listener.now_ns
             self.listener.raw(api_key, version, body, lambda answer: self._send(number, answer))
         elif is_api_versions(api_key):
             apis, features = self.listener.apis, self.listener.features()
@@ -221,12 +259,17 @@ class VirtualLink:
 
     def closed(self) -> None:
         """The other end has closed."""
-        self.listener.links.pop(self.id, None)
+        if self.listener.links.pop(self.id, None) is not None and self._waits is not None:
+            _, api_key, since_ns = self._waits
+            self.listener.door.hung_up(api_key, since_ns, self.listener.now_ns)
 
     def _send(self, number: int, answer: Any) -> None:
         if self.id not in self.listener.links:
             return
         connection = self._connection
+        self.listener.door.answers(self.listener.now_ns)
+        if self._waits is not None and self._waits[0] == number:
+            self._waits = None
         loss = connection.fabric.answer_loss.get(self.listener.at.host)
         if loss is not None and loss.takes(connection.source_host):
             if loss.resets:
@@ -485,6 +528,7 @@ class VirtualNetwork:
         self.host = host
         self.connections: dict[int, VirtualConnection] = {}
         self.listening: list[VirtualListener] = []
+        self.door = Door()
 
     async def connect(
         self,
@@ -536,7 +580,9 @@ class VirtualNetwork:
     ) -> VirtualListener:
         """See ``Network``; ``raw`` takes the encoded requests of ``send_bytes``."""
         _no_tls(tls)
-        listener = VirtualListener(self.fabric, at, handler, ask, apis, on_reject, features, raw)
+        listener = VirtualListener(
+            self.fabric, at, handler, ask, apis, on_reject, features, raw, self.door
+        )
         self.listening.append(listener)
         return listener
 

@@ -209,6 +209,7 @@ class Serving:
             ver=call.version,
             off=write.base,
             n=max(0, write.wait_for + 1 - write.base),
+            ours=True,
             **({} if stand_ins is None else {"stand_ins": list(stand_ins)}),
             **({"kraft": kraft_version} if is_of_levels else {}),
             req=b64encode(asked).decode(),

@@ -409,3 +409,74 @@ def test_who_sent_bytes_hears_that_the_connection_broke(world: World) -> None:
 
     world.run(main())
     assert [type(each) for each in found] == [RequestTimedOut]
+
+
+# ---------------------------------------------------------------- requests that nobody answers
+
+
+@pytest.fixture
+def told(world: World) -> list[Any]:
+    """What the door tells of the server's process."""
+    told: list[Any] = []
+    world.network.door.tell = lambda kind, fields: told.append((kind, dict(fields)))
+    return told
+
+
+async def _give_up(world: World, timeout_s: float) -> None:
+    """Ask what the mute server does not answer, until the client gives up."""
+    connection = await world.connect()
+    world.mute = True
+    with pytest.raises(RequestTimedOut):
+        await connection.request(QUESTION, timeout_s)
+
+
+async def _answered(world: World) -> None:
+    """Ask on another connection, and be answered."""
+    connection = await world.connect()
+    world.mute = False
+    await connection.request(QUESTION, 1.0)
+
+
+def test_a_request_is_told_of_that_a_working_process_leaves_unanswered(
+    world: World, told: list[Any]
+) -> None:
+    async def main() -> None:
+        gives_up = asyncio.create_task(_give_up(world, 0.6))
+        await asyncio.sleep(0.5)
+        await _answered(world)
+        await gives_up
+        await asyncio.sleep(0.1)
+
+    world.run(main())
+    assert told == [("unanswered", {"api": ApiKey.DESCRIBE_CLUSTER, "ms": 600})]
+
+
+def test_a_request_is_not_told_of_that_waits_as_long_as_all_others(
+    world: World, told: list[Any]
+) -> None:
+    async def main() -> None:
+        await _answered(world)
+        await _give_up(world, 0.6)
+        await asyncio.sleep(0.1)
+
+    world.run(main())
+    assert told == []
+
+
+def test_a_client_that_hangs_up_early_or_was_answered_is_no_news(
+    world: World, told: list[Any]
+) -> None:
+    async def main() -> None:
+        gives_up = asyncio.create_task(_give_up(world, 0.4))
+        await asyncio.sleep(0.3)
+        await _answered(world)
+        await gives_up
+        connection = await world.connect()
+        await connection.request(QUESTION, 1.0)
+        await asyncio.sleep(1)
+        await _answered(world)
+        connection.close()
+        await asyncio.sleep(0.1)
+
+    world.run(main())
+    assert told == []

@@ -312,7 +312,11 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
         if (request instanceof BrokerHeartbeatRequestData asked) {
             return done(key, () -> controller.processBrokerHeartbeat(context(version), asked)).handle((reply, e) -> {
                 BrokerHeartbeatResponseData answer = new BrokerHeartbeatResponseData().setErrorCode(code(e));
-                return e != null ? answer : answer.setIsCaughtUp(reply.isCaughtUp()).setIsFenced(reply.isFenced())
+                if (e != null) {
+                    return answer;
+                }
+                node.teller.contact(asked.brokerId(), asked.brokerEpoch());
+                return answer.setIsCaughtUp(reply.isCaughtUp()).setIsFenced(reply.isFenced())
                     .setShouldShutDown(reply.shouldShutDown());
             });
         }

@@ -279,6 +279,11 @@ final class TraceTeller {
         }
     }
 
+    /** The active controller has taken a heartbeat of a broker. */
+    void contact(int broker, long epoch) {
+        node.event("contact").put("broker", broker).put("b_ep", epoch).end();
+    }
+
     private void vote(VoteRequestData vote, VoteResponseData answer) {
         VoteRequestData.PartitionData asked = vote.topics().get(0).partitions().get(0);
         int error = answer.errorCode();
