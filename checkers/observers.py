@@ -10,7 +10,6 @@ from checkers.invariants.applying import AtomicBatches
 from checkers.invariants.balance import L14
 from checkers.invariants.controller_answers import C17
 from checkers.invariants.cordons import C18
-from checkers.invariants.decisions import SilentFenced
 from checkers.invariants.disks import C15
 from checkers.invariants.eligible import C13, C14
 from checkers.invariants.granted import C5
@@ -19,7 +18,7 @@ from checkers.invariants.liveness import L8, L12
 from checkers.invariants.local_reads import CommitTimes
 from checkers.invariants.metadata_log import C2, C11
 from checkers.liveness.balancing import led_by_others
-from checkers.liveness.silence import forgotten
+from checkers.liveness.silence import Controllers, forgotten, kept_disks
 from checkers.monitor.catalogue import meanings_of
 from checkers.monitor.convergence import Convergence, converged
 from checkers.replay.clocks import clock_of, kept_time
@@ -64,11 +63,12 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
     commits = CommitTimes(monitor.told("commits"), clock_of(run))
     balanced, late = led_by_others(content.stretches, commits, run)
     anomalies += late
-    served = 0
+    looked_at = Counter[str]()
     if kept_time(run):
-        told = [*monitor.told("claims"), *monitor.told("contacts")]
-        served, silent = forgotten(content.services, told, monitor.told("appends"), run)
-        anomalies += silent
+        controllers = Controllers(*map(monitor.told, ("claims", "contacts", "appends")))
+        looked_at["C12"], silent = forgotten(content.services, controllers, run.spec.settings)
+        looked_at["C15"], kept = kept_disks(content.disks, controllers, run.history, clock_of(run))
+        anomalies += [*silent, *kept]
     anomalies += monitor.of(NAME)
     end = Convergence(undecided=STOPPED) if stopped else converged(run, monitor)
     anomalies += end.anomalies
@@ -80,7 +80,7 @@ def judge(run: RunData, make_fold: MakeFold) -> CheckResult:
         Valid.INVALID if anomalies else unsure,
         tuple(anomalies),
         checked={
-            **_sums(monitor.checked_by(NAME), content.checked, {SilentFenced.name: served}),
+            **_sums(monitor.checked_by(NAME), content.checked, looked_at),
             "L8": end.checked,
             "L14": balanced,
         },

@@ -149,7 +149,8 @@ class DirectoryOps:
                 case "place":
                     asked["directory"] = await self._place(op.key or "", **asked)
                 case "fail-disk":
-                    self._fleet.fail_disk(asked["member"], asked["disk"])
+                    broker, epoch, disk = self._fleet.fail_disk(asked["member"], asked["disk"])
+                    asked |= {"broker": broker, "epoch": epoch, "directory": disk.hex}
                 case "mend-disks":
                     asked["epoch"] = await self._fleet.mend_disks(asked["member"])
                 case "replace-disk":

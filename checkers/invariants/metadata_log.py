@@ -20,7 +20,7 @@ from checkers.invariants.joined import Joined
 from checkers.invariants.last_leader import LastLeaderGuard
 from checkers.invariants.minima import OneMinimum
 from checkers.invariants.repeats import Repeats
-from checkers.invariants.services import Services
+from checkers.invariants.services import OfBrokers, disks, in_service
 from checkers.invariants.shrinking import ShrinkGuard
 from checkers.replay.trace import Event, label
 from harness.contracts.evidence import LogBatch, LogSnapshot
@@ -95,7 +95,8 @@ class MetadataWalk:
         self._before: dict[Partition, PartitionState | None] = {}  # of those that a batch changes
         self._fenced: set[int] = set()  # brokers that a batch may have fenced
         self._joined = Joined()  # of a batch
-        self.balance, self.services = Balance(), Services()
+        self.balance = Balance()
+        self.services, self.disks = OfBrokers(in_service), OfBrokers(disks)
         self._fresh: set[int] = set()  # brokers of which a batch registers a new incarnation
         self._again: set[int] = set()  # or the one that it has
         self._begin, self._end = 0, 0
@@ -194,6 +195,7 @@ class MetadataWalk:
         yield from self._whole_topics(batch)
         self.balance.after(batch, self._image)
         self.services.after(batch, self._image)
+        self.disks.after(batch, self._image)
 
     def _whole_topics(self, batch: LogBatch) -> Iterator[Anomaly]:
         """A topic comes with all its partitions, in one batch or transaction (KAFKA-12376).

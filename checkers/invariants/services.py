@@ -1,14 +1,15 @@
-"""Follows in the committed log which brokers are in service, and in whose reign.
+"""Follows in the committed log how long something was so in one reign of a controller.
 
-A broker is in service from its unfencing on until it is fenced, forgotten or registered anew.
-Source: KIP-631 (fencing).
+Which brokers are in service: from its unfencing on until a broker is fenced, forgotten or
+registered anew. Which disks they are known to have. Source: KIP-631 (fencing), KIP-858.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence, Set
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
+from uuid import UUID
 
 from harness.contracts.evidence import LogBatch
 from node.metadata.image import MetadataImage
@@ -19,33 +20,40 @@ OF_BROKERS: Final = frozenset(
         *("FenceBrokerRecord", "UnfenceBrokerRecord"),
     }
 )
+Incarnation = tuple[int, int]  # broker id and epoch
+Disk = tuple[int, int, UUID]  # of an incarnation
+What = TypeVar("What", bound=Hashable)
 
 
 @dataclass(slots=True)
-class InService:
-    """Where in the log an incarnation of a broker was in service, in one reign of a controller.
+class Lasting(Generic[What]):
+    """Where in the log something was so, in one reign.
 
     After the batch that ends with offset ``begin`` it was, and still after the one of ``end``.
     """
 
-    broker: int
-    broker_epoch: int
+    what: What
     epoch: int
     begin: int
     end: int
 
 
-class Services:
-    """Finds the times in service of all brokers."""
+class OfBrokers(Generic[What]):
+    """Finds how long things lasted that only records about brokers change.
 
-    def __init__(self) -> None:
-        self._over: list[InService] = []
-        self._open: dict[tuple[int, int], InService] = {}
+    Args:
+        now: Gives what is so, by an image.
+    """
+
+    def __init__(self, now: Callable[[MetadataImage], Set[What]]) -> None:
+        self._now = now
+        self._over: list[Lasting[What]] = []
+        self._open: dict[What, Lasting[What]] = {}
         self._epoch = -1
 
     @property
-    def found(self) -> Sequence[InService]:
-        """Give all that were seen, those that are not over at the end."""
+    def found(self) -> Sequence[Lasting[What]]:
+        """Give all that was seen, and what is not over at the end."""
         return [*self._over, *self._open.values()]
 
     def after(self, batch: LogBatch, image: MetadataImage) -> None:
@@ -57,13 +65,27 @@ class Services:
             self._open = {}
         of_brokers = not batch.control and any(each["type"] in OF_BROKERS for each in batch.records)
         if begins or of_brokers:
-            self._look(batch, image)
-        for service in self._open.values():
-            service.end = batch.last
+            self._look(batch, self._now(image))
+        for each in self._open.values():
+            each.end = batch.last
 
-    def _look(self, batch: LogBatch, image: MetadataImage) -> None:
-        now = {(each.id, each.epoch) for each in image.brokers.values() if not each.fenced}
+    def _look(self, batch: LogBatch, now: Set[What]) -> None:
         for key in [key for key in self._open if key not in now]:
             self._over.append(self._open.pop(key))
-        for key in sorted(now - self._open.keys()):
-            self._open[key] = InService(*key, batch.epoch, batch.last, batch.last)
+        for key in sorted(now - self._open.keys()):  # type: ignore[type-var] # tuples of one kind
+            self._open[key] = Lasting(key, batch.epoch, batch.last, batch.last)
+
+
+def in_service(image: MetadataImage) -> Set[Incarnation]:
+    """Tell which brokers are in service."""
+    return {(each.id, each.epoch) for each in image.brokers.values() if not each.fenced}
+
+
+def disks(image: MetadataImage) -> Set[Disk]:
+    """Tell which disks brokers are known to have, in service or not."""
+    return {
+        (each.id, each.epoch, disk)
+        for each in image.brokers.values()
+        for disk in each.log_dirs
+        if disk is not None
+    }

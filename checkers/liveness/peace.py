@@ -33,7 +33,9 @@ JUDGED_FROM: Final = 4  # commits, for most of them to be said of
 # From its registration, for which a broker may have had to wait until an old session had run out.
 UNFENCED_WITHIN_NS = 2_000_000_000
 # What a node says of itself by, as ``Node.take`` hears it.
-_TELLING = frozenset({"start", "role", "hwm", "voters", "apply", "reg", "creg", "hb", "stop"})
+_TELLING = frozenset(
+    {"start", "role", "hwm", "voters", "apply", "reg", "creg", "hb", "bstate", "stop"}
+)
 
 
 @dataclass(slots=True)
@@ -51,7 +53,7 @@ class Node:
     voters_at: int | None = None  # the record of the voter set in force, if it told of one
     fenced: bool | None = None  # of a broker, by the last answered heartbeat
     registered_ns: int = 0  # likewise: when it was last registered
-    asks: bool = False  # a broker: whether it has ever told what it asked a controller
+    asks: bool = False  # a broker: whether it has begun to run, or told what it asked a controller
     is_registered: bool = False  # likewise: its process, by any answer
     refused: Event | None = None  # its last registration, if that was not accepted
     started_ns: int = 0
@@ -88,6 +90,8 @@ class Node:
                 self.asks = self.is_registered = True
             case "hb":
                 self.asks = True
+            case "bstate":
+                self.asks = event["to"] != "SHUTTING_DOWN"
             case "stop":
                 self.stopped = True
             case _:

@@ -16,7 +16,7 @@ from checkers.invariants.balance import Stretch
 from checkers.invariants.controller_answers import C17, AnswerChecks
 from checkers.invariants.images import ImageChecks
 from checkers.invariants.metadata_log import MetadataWalk
-from checkers.invariants.services import InService
+from checkers.invariants.services import Disk, Incarnation, Lasting
 from checkers.monitor.monitor import GATHERED
 from checkers.replay.trace import Event
 from harness.contracts.evidence import LogBatch
@@ -70,9 +70,14 @@ class Content:
         return self._walk.balance.stretches
 
     @property
-    def services(self) -> Sequence[InService]:
+    def services(self) -> Sequence[Lasting[Incarnation]]:
         """Tell where in the log brokers were in service."""
         return self._walk.services.found
+
+    @property
+    def disks(self) -> Sequence[Lasting[Disk]]:
+        """Tell where in the log brokers were known to have which disks."""
+        return self._walk.disks.found
 
     def batch(self, batch: LogBatch, by: Event | None = None) -> list[Anomaly]:
         """Take in the next committed batch, and by which event it is known to be committed."""

@@ -168,8 +168,10 @@ class Fleet:
 
     # ------------------------------------------------------------------ disks
 
-    def fail_disk(self, index: int, place: int) -> None:
+    def fail_disk(self, index: int, place: int) -> tuple[int, int | None, UUID]:
         """Have a disk of a broker fail; the controller hears of it with the next heartbeat.
+
+        Gives whose it is, with the epoch of its registration, and the disk.
 
         Raises:
             Outcome: It is the last one that works, without which the broker would end, or none.
@@ -181,6 +183,7 @@ class Fleet:
         if disk in broker.failed:
             raise Outcome("has-failed", definite=True)
         broker.failed += (disk,)
+        return broker.id, broker.epoch, disk
 
     def cordon(self, index: int, places: Sequence[int]) -> tuple[UUID, ...]:
         """Have a broker tell which of its disks get no new replicas; no others (KIP-1066)."""

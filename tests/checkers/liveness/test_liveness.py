@@ -259,6 +259,17 @@ def test_a_broker_that_says_it_lives_and_never_registers(run: Run) -> None:
     assert run.found() == {"L10": told}
 
 
+def test_a_broker_that_begins_to_run_and_never_asks(run: Run) -> None:
+    """A change of our node by machine that had no broker ask anything had survived."""
+    run.events["n4"] = [e for e in run.events["n4"] if e["t"] != "hb"]
+    run.tell("n4", 12.5, "start")
+    run.tell("n4", 12.6, "bstate", to="STARTING")
+    told = "broker n4 is not registered after 3.5 s of peace: it has not asked"
+    assert run.found() == {"L10": told}
+    run.tell("n4", 14, "bstate", to="SHUTTING_DOWN")
+    assert run.found() == {}
+
+
 def test_an_observer_that_is_no_broker_need_not_be_registered(run: Run) -> None:
     run.events["n4"] = [e for e in run.events["n4"] if e["t"] != "hb"]
     assert run.found() == {}
