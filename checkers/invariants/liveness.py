@@ -42,7 +42,7 @@ L5 = Meaning(
     title="ops end",
     promise=(
         "Once the cluster has recovered, each request is answered within two seconds. A controller "
-        "that is not the active one says so at once."
+        "that is not the active one says so at once, and the active one does not say it."
     ),
     why=(
         "A request without an answer holds up a client until its timeout, and nobody knows whether "

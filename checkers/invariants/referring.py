@@ -1,4 +1,4 @@
-"""Judges that a controller which is not the active one says so at once, in the place of nothing.
+"""Judges that a controller says that it is not the active one if that is so, and only then: L5.
 
 Source: QuorumController (NotControllerException); KAFKA-16286 (requests that nobody answers).
 """
@@ -6,6 +6,7 @@ Source: QuorumController (NotControllerException); KAFKA-16286 (requests that no
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from checkers.invariants.controller_answers import JUDGED
@@ -19,39 +20,61 @@ from node.wire.api import ApiKey
 
 OF_CONTROLLERS: Final = JUDGED | {ApiKey.BROKER_HEARTBEAT}
 MS: Final = 1_000_000
+GOES_ON_NS: Final = 1_000 * MS  # who loses the lead as it answers has renounced by then
+
+
+@dataclass(slots=True)
+class _Reign:
+    """The last reign of a controller; ``denied`` are requests that it refused in it."""
+
+    begin_ns: int
+    end_ns: int | None = None
+    denied: list[Event] = field(default_factory=list)
 
 
 class Referring(Invariant):
-    """L5: a voter that is not the active controller leaves no request to that one unanswered.
+    """L5: who is not the active controller says so at once, and who is does not say it.
 
-    The simulated host tells of requests whose clients hung up while the node was at work.
+    The simulated host tells of requests whose clients hung up while the node was at work, and of
+    those that were answered with NOT_CONTROLLER.
     """
 
     name: ClassVar[str] = L5.name
     meaning: ClassVar[Meaning] = L5
-    listens: ClassVar[tuple[str, ...]] = ("start", "claim", "renounce", "unanswered")
+    listens: ClassVar[tuple[str, ...]] = (
+        *("start", "claim", "renounce", "hwm"),
+        *("unanswered", "denied"),
+    )
+    checker: ClassVar[str] = "observers"
 
     def __init__(self) -> None:
         super().__init__()
-        self._active_until: dict[ReplicaId, int | None] = {}  # None: it is the active controller
+        self._reigns: dict[ReplicaId, _Reign] = {}
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
-        """Follow who is active, and tell of requests to others that got no answer."""
+        """Follow who is active, and tell of requests that were not answered as they had to be."""
         replica = world.replica(event)
+        reign = self._reigns.get(replica.id)
         match event["t"]:
             case "claim":
-                self._active_until[replica.id] = None
+                self._reigns[replica.id] = _Reign(event["ts"])
             case "unanswered":
                 if event["api"] in OF_CONTROLLERS and replica.id.node in replica.voters:
-                    yield from self._judge(event, self._active_until.get(replica.id, 0))
-            case _ if self._active_until.get(replica.id, 0) is None:
-                self._active_until[replica.id] = event["ts"]
+                    yield from self._left(event, reign)
+            case "denied" if event["api"] in OF_CONTROLLERS:
+                self.checked += 1
+                if reign is not None and reign.end_ns is None and reign.begin_ns <= _came_ns(event):
+                    reign.denied.append(event)
+            case "hwm" if reign is not None and reign.denied:
+                yield from self._denied(event, reign)
+            case "start" | "renounce" if reign is not None and reign.end_ns is None:
+                reign.end_ns, reign.denied = event["ts"], []
             case _:
                 pass
 
-    def _judge(self, event: Event, active_until_ns: int | None) -> Iterator[Anomaly]:
+    def _left(self, event: Event, reign: _Reign | None) -> Iterator[Anomaly]:
         self.checked += 1
-        if active_until_ns is None or active_until_ns > event["ts"] - event["ms"] * MS:
+        if reign is not None and (reign.end_ns is None or reign.end_ns > _came_ns(event)):
             return
         yield self._anomaly(
             f"n{event['node']} left a request of API {ApiKey(event['api']).name} without an answer"
@@ -59,3 +82,18 @@ class Referring(Invariant):
             f" ({label(event)})",
             event,
         )
+
+    def _denied(self, event: Event, reign: _Reign) -> Iterator[Anomaly]:
+        while reign.denied and event["ts"] - reign.denied[0]["ts"] >= GOES_ON_NS:
+            denied = reign.denied.pop(0)
+            yield self._anomaly(
+                f"n{event['node']} answered a request of API {ApiKey(denied['api']).name} as if it"
+                f" were not the active controller ({label(denied)}), which it was before and after",
+                denied,
+            )
+
+
+def _came_ns(event: Event) -> int:
+    """Tell when the request came that an event is about."""
+    came: int = event["ts"] - event["ms"] * MS
+    return came

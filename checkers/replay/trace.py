@@ -41,7 +41,10 @@ REQUIRED: dict[str, dict[str, _Kinds]] = {
     # of a simulated host: what a loss of power would leave of a file, and of the log
     "left": {"file": _STR, "may": _LIST, "torn": _BOOL},
     "durable": {"begin": _INT, "upto": _INT, "from": _INT, "batches": _LIST, "back": _LIST},
-    "unanswered": {"api": _INT, "ms": _INT},  # a request whose client has hung up
+    # of a simulated host: a request whose client has hung up, and one that was answered with
+    # NOT_CONTROLLER; ms since it came
+    "unanswered": {"api": _INT, "ms": _INT},
+    "denied": {"api": _INT, "ms": _INT},
     "role": {"to": _STR} | _EPOCH,
     "qs": _EPOCH,
     "votereq": {"pre": _BOOL} | _EPOCH,

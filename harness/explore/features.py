@@ -61,8 +61,8 @@ _ASKER: Final[Mapping[str, str]] = {
     "rpc_ok": "peer",
     "rpc_err": "peer",
 }
-# Told for the sake of a check, and of the clock more than of what happens: no feature.
-_UNSHOWN: Final = frozenset({"contact"})
+# Told for the sake of a check alone: no features.
+_UNSHOWN: Final = frozenset({"contact", "unanswered", "denied"})
 _TURNS: Final = frozenset({"start", "role", "elected", "trunc", "voters", "claim", "renounce"})
 _INVARIANT: Final = re.compile(r"[SCL]\d+")
 _RAISED_MAX = 2  # an epoch that moves by more is not told apart

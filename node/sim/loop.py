@@ -20,6 +20,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, cast
 
 from node.sim.process_state import NS_PER_S, RUNNING, ProcessState, VirtualHandle
+from node.sim.watchdog import CallNeverEndsError, watched
 
 if TYPE_CHECKING:
     _Base = asyncio.BaseEventLoop  # whose missing methods the type checker does not count
@@ -35,7 +36,10 @@ ErrorHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
 
 
 class StalledError(Exception):
-    """Raised when the simulation cannot go on: nothing is left to do, or time stands still."""
+    """Raised when the simulation cannot go on: nothing is left to do, or time stands still.
+
+    Or a callback never ends.
+    """
 
 
 class VirtualLoop(_Base):
@@ -173,7 +177,10 @@ class VirtualLoop(_Base):
         thresholds = gc.get_threshold()
         gc.set_threshold(max(OBJECTS_PER_COLLECTION, thresholds[0]), *thresholds[1:])
         try:
-            self._run()
+            with watched(lambda: self.calls):
+                self._run()
+        except CallNeverEndsError as error:
+            raise StalledError(f"{error} (at {self.now_ns} ns)") from error
         finally:
             self._running = self._stopping = False
             events._set_running_loop(before)  # noqa: SLF001

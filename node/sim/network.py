@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextvars import Context, copy_context
 from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
@@ -26,6 +26,7 @@ from node.core.messages import (
     Response,
 )
 from node.core.types import Endpoint, VersionRange
+from node.sim.door import Door
 from node.sim.encoded import EncodedCalls
 from node.sim.fabric import Fabric, Flow
 from node.wire.api import ApiTable
@@ -48,36 +49,9 @@ from node.wire.payloads import EncodedRequest, api_schema, decode, encode
 from node.wire.quorum.probe import CLIENT_NAME, KRAFT_VERSION_FEATURE
 
 _TICK_S: Final = 1e-9
-LEFT_WAITING_NS: Final = 500_000_000
 T = TypeVar("T")
 Reject = Callable[[tuple[str, int], str], None]
 Raw = Callable[[int, int, bytes, Callable[[bytes], None]], None]  # API key, version, body, answer
-
-
-class Door:
-    """Sees the requests that come to a process, and tells of those that it leaves unanswered.
-
-    A request counts once its client has hung up, ``LEFT_WAITING_NS`` after it came, if the process
-    answered something else in the later half of that time: then it was at work.
-
-    Attributes:
-        tell: Takes the type of an event, and its fields; None as long as nobody listens.
-    """
-
-    def __init__(self) -> None:
-        self.tell: Callable[[str, Mapping[str, Any]], None] | None = None
-        self._answered_ns = 0  # when the newest answer left
-
-    def answers(self, now_ns: int) -> None:
-        """Hear that an answer leaves."""
-        self._answered_ns = now_ns
-
-    def hung_up(self, api_key: int, since_ns: int, now_ns: int) -> None:
-        """Hear that a client hangs up whose request has come and was not answered."""
-        waited_ns = now_ns - since_ns
-        works = self._answered_ns > since_ns + waited_ns // 2
-        if waited_ns >= LEFT_WAITING_NS and works and self.tell is not None:
-            self.tell("unanswered", {"api": api_key, "ms": waited_ns // 1_000_000})
 
 
 class VirtualInbound:
@@ -267,9 +241,11 @@ class VirtualLink:
         if self.id not in self.listener.links:
             return
         connection = self._connection
-        self.listener.door.answers(self.listener.now_ns)
+        self.listener.door.works(self.listener.now_ns)
         if self._waits is not None and self._waits[0] == number:
+            _, api_key, since_ns = self._waits
             self._waits = None
+            self.listener.door.answers(api_key, since_ns, self.listener.now_ns, answer)
         loss = connection.fabric.answer_loss.get(self.listener.at.host)
         if loss is not None and loss.takes(connection.source_host):
             if loss.resets:

@@ -52,9 +52,11 @@ def test_healthy_brokers_raise_no_alarm_and_every_invariant_examines_something()
     trace.emit(1, "delta", off=1, wrong=[])
     states: dict[str, Any] = {"from": "NOT_RUNNING", "to": "STARTING", "name": "Fenced"}
     trace.emit(5, "bstate", **states)
+    trace.emit(3, "denied", api=57, ms=1)
     monitor, anomalies = judged(trace)
     assert (anomalies, monitor.gaps) == ([], [])
-    assert set(monitor.checked) == {"C1", "C3", "C4", "C6", "C7", "C9", "C10", "C12", "C16", "C19"}
+    of_brokers = {"C1", "C3", "C4", "C6", "C7", "C9", "C10", "C12", "C16", "C19"}
+    assert set(monitor.checked) == {*of_brokers, "L5"}
     idle = {name for name, count in monitor.checked.items() if not count}
     assert not idle
 

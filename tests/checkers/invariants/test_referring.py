@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from checkers.monitor.catalogue import invariants_for
@@ -56,4 +59,66 @@ def test_the_active_controller_may_wait_for_a_commit(renounces: bool) -> None:
 def test_brokers_forward_and_fetches_wait(node: int, api: ApiKey) -> None:
     trace = healthy(3, 2)
     unanswered(trace, node, api)
+    assert judged(trace) == []
+
+
+def denied(trace: Trace, node: int, api: ApiKey = ApiKey.UPDATE_FEATURES, ms: int = 20) -> None:
+    trace.now_ns += ms * MS
+    trace.emit(node, "denied", api=int(api), ms=ms)
+
+
+def reigns(trace: Trace, ms: int) -> None:
+    """Node 2 commits something after so long."""
+    trace.now_ns += ms * MS
+    told: dict[str, Any] = {"as": "leader"}
+    trace.emit(2, "hwm", v=trace.disks[2].hwm, **told)
+
+
+def claimed() -> Trace:
+    trace = healthy(3, 2)
+    trace.emit(2, "claim", applied=trace.disks[2].applied)
+    return trace
+
+
+def test_the_active_controller_does_not_say_that_it_is_not() -> None:
+    trace = claimed()
+    denied(trace, 2)
+    reigns(trace, 1000)
+    (anomaly,) = judged(trace)
+    assert anomaly.invariant == "L5"
+    assert anomaly.message.startswith(
+        "n2 answered a request of API UPDATE_FEATURES as if it were not the active controller"
+    )
+
+
+def it_ends_with_that(trace: Trace) -> None:
+    denied(trace, 2)
+    trace.emit(2, "renounce", applied=trace.disks[2].applied)
+    reigns(trace, 1000)
+
+
+def another_one_is_asked(trace: Trace) -> None:
+    denied(trace, 3)
+    reigns(trace, 1000)
+
+
+def nothing_is_known_of_later(trace: Trace) -> None:
+    denied(trace, 2)
+    reigns(trace, 900)
+
+
+@pytest.mark.parametrize(
+    "happens", [it_ends_with_that, another_one_is_asked, nothing_is_known_of_later]
+)
+def test_who_may_not_be_active_any_more_may_say_so(happens: Callable[[Trace], None]) -> None:
+    trace = claimed()
+    happens(trace)
+    assert judged(trace) == []
+
+
+def test_who_was_not_active_when_it_was_asked_may_say_so() -> None:
+    trace = healthy(3, 2)
+    trace.emit(2, "claim", applied=trace.disks[2].applied)
+    trace.emit(2, "denied", api=int(ApiKey.UPDATE_FEATURES), ms=500)
+    reigns(trace, 1000)
     assert judged(trace) == []

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
+import time
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -16,6 +20,7 @@ from node.sim import loop as loop_module
 from node.sim.loop import StalledError, VirtualLoop
 from node.sim.process import VirtualProcess
 from node.sim.process_state import NS_PER_S, PPM
+from node.sim.watchdog import watched
 
 
 @pytest.fixture
@@ -121,6 +126,57 @@ def test_timers_that_are_always_due_do_not_move_time_either(
     loop.call_later(1, again)
     with pytest.raises(StalledError, match="time stands still at 1000000000 ns"):
         loop.run_forever()
+
+
+def _loops_for_ever() -> None:
+    while True:
+        try:
+            sum(range(1000))
+        except Exception:
+            continue
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls that take half a second of CPU time never end."""
+    monkeypatch.setattr(loop_module, "watched", partial(watched, limit_s=0.5))
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_call_that_never_ends_is_noticed(loop: VirtualLoop) -> None:
+    """A change of our node by machine that looped for ever in a merge had hung each search."""
+
+    async def main() -> None:
+        await asyncio.sleep(1)
+        process = VirtualProcess(loop, "n1")
+        process.do(lambda: asyncio.create_task(in_a_task()))
+        await asyncio.sleep(1)
+
+    async def in_a_task() -> None:
+        _loops_for_ever()
+
+    handler = signal.getsignal(signal.SIGVTALRM)
+    with pytest.raises(StalledError, match=r"test_loop\.py:\d+, in _loops_for_ever \(at 1000"):
+        loop.run_until_complete(main())
+    assert signal.getsignal(signal.SIGVTALRM) is handler
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_many_calls_may_take_long_together(loop: VirtualLoop) -> None:
+    async def main() -> float:
+        began_s = time.process_time()
+        while (took_s := time.process_time() - began_s) < 0.8:  # noqa: ASYNC110 - it is CPU time
+            await asyncio.sleep(0.001)
+        return took_s
+
+    assert loop.run_until_complete(main()) >= 0.8
+
+
+@pytest.mark.usefixtures("impatient")
+def test_beside_the_main_thread_nothing_is_watched(loop: VirtualLoop) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(loop.run_until_complete, asyncio.sleep(1, "done")).result() == "done"
 
 
 def test_what_nobody_answers_for_is_noticed(loop: VirtualLoop) -> None:

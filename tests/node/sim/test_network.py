@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextvars import Context
+from dataclasses import replace
 from random import Random
 from typing import Any, cast
 
@@ -480,3 +481,18 @@ def test_a_client_that_hangs_up_early_or_was_answered_is_no_news(
 
     world.run(main())
     assert told == []
+
+
+def test_an_answer_is_told_of_that_says_who_is_not_the_controller(
+    world: World, told: list[Any]
+) -> None:
+    async def main() -> None:
+        connection = await world.connect()
+        world.mute = True
+        asks = asyncio.create_task(connection.request(QUESTION, 1.0))
+        await asyncio.sleep(0.2)
+        world.seen[0].reply(replace(ANSWER, error_code=ErrorCode.not_controller))
+        await asks
+
+    world.run(main())
+    assert told == [("denied", {"api": ApiKey.DESCRIBE_CLUSTER, "ms": 199})]
