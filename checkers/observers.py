@@ -18,7 +18,7 @@ from checkers.invariants.liveness import L8, L12
 from checkers.invariants.local_reads import CommitTimes
 from checkers.invariants.metadata_log import C2, C11
 from checkers.liveness.balancing import led_by_others
-from checkers.liveness.silence import Controllers, forgotten, kept_disks
+from checkers.liveness.heartbeats import Controllers, forgotten, kept_disks
 from checkers.monitor.catalogue import meanings_of
 from checkers.monitor.convergence import Convergence, converged
 from checkers.replay.clocks import clock_of, kept_time

@@ -18,9 +18,9 @@ from checkers.invariants.epoch_rises import EpochRises
 from checkers.invariants.granted import AlterGuard, LetGoGuard, Partition, named
 from checkers.invariants.joined import Joined
 from checkers.invariants.last_leader import LastLeaderGuard
+from checkers.invariants.lasting import OfBrokers, disks, in_service
 from checkers.invariants.minima import OneMinimum
 from checkers.invariants.repeats import Repeats
-from checkers.invariants.services import OfBrokers, disks, in_service
 from checkers.invariants.shrinking import ShrinkGuard
 from checkers.replay.trace import Event, label
 from harness.contracts.evidence import LogBatch, LogSnapshot

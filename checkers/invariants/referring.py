@@ -52,7 +52,7 @@ class Referring(Invariant):
         self._reigns: dict[ReplicaId, _Reign] = {}
 
     def feed(self, event: Event, world: World) -> Iterator[Anomaly]:
-        """Follow who is active, and tell of requests that were not answered as they had to be."""
+        """Follow who is active, and judge the requests that the host tells of."""
         replica = world.replica(event)
         reign = self._reigns.get(replica.id)
         match event["t"]:

@@ -15,8 +15,8 @@ from checkers.committed.reference import Reference
 from checkers.invariants.balance import Stretch
 from checkers.invariants.controller_answers import C17, AnswerChecks
 from checkers.invariants.images import ImageChecks
+from checkers.invariants.lasting import Disk, Incarnation, Lasting
 from checkers.invariants.metadata_log import MetadataWalk
-from checkers.invariants.services import Disk, Incarnation, Lasting
 from checkers.monitor.monitor import GATHERED
 from checkers.replay.trace import Event
 from harness.contracts.evidence import LogBatch

@@ -26,17 +26,17 @@ class Door:
         self._answered_ns = 0  # when the newest answer left
 
     def works(self, now_ns: int) -> None:
-        """Hear that any answer leaves."""
+        """Note that some answer leaves."""
         self._answered_ns = now_ns
 
     def answers(self, api_key: int, since_ns: int, now_ns: int, answer: object) -> None:
-        """Hear how a request is answered; encoded answers are not read."""
+        """Look at how a request is answered, and tell of a denial; encoded answers are not read."""
         error = getattr(answer, "error_code", None)
         if error is ErrorCode.not_controller and self.tell is not None:
             self.tell("denied", {"api": api_key, "ms": (now_ns - since_ns) // 1_000_000})
 
     def hung_up(self, api_key: int, since_ns: int, now_ns: int) -> None:
-        """Hear that a client hangs up whose request has come and was not answered."""
+        """Tell of a request without an answer whose client hangs up, if the process worked."""
         waited_ns = now_ns - since_ns
         works = self._answered_ns > since_ns + waited_ns // 2
         if waited_ns >= LEFT_WAITING_NS and works and self.tell is not None:

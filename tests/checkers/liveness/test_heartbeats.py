@@ -1,4 +1,4 @@
-"""C12: a broker that the active controller does not hear of is fenced after its session."""
+"""C12: a silent broker is fenced after its session. C15: a failed disk is taken from its broker."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 
 from checkers.invariants.decisions import SESSION_SETTING
-from checkers.invariants.services import Disk, Incarnation, Lasting, OfBrokers, disks, in_service
-from checkers.liveness.silence import Controllers, forgotten, kept_disks
+from checkers.invariants.lasting import Disk, Incarnation, Lasting, OfBrokers, disks, in_service
+from checkers.liveness.heartbeats import Controllers, forgotten, kept_disks
 from checkers.monitor.content import Content
 from checkers.replay.clocks import OneTime
 from harness.history.ops import History, Op

@@ -1,4 +1,4 @@
-"""C12 and C15: what a controller has to do about a broker in time, by its own word of heartbeats.
+"""Judges what a controller does about a broker in time, by its own word of heartbeats: C12, C15.
 
 It tells of each heartbeat when it has come (``contact``), so nothing has to be guessed of links and
 of clocks of others. A record that it appends later than it had to do something shows that it was at
@@ -19,7 +19,7 @@ from uuid import UUID
 
 from checkers.invariants.decisions import MS, SilentFenced, session_ms_of
 from checkers.invariants.disks import C15
-from checkers.invariants.services import Disk, Incarnation, Lasting
+from checkers.invariants.lasting import Disk, Incarnation, Lasting
 from checkers.replay.clocks import Clock
 from checkers.replay.trace import Event, label
 from harness.history.ops import History
