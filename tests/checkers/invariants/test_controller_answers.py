@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
@@ -247,6 +248,40 @@ def test_records_that_do_something_else_are_told() -> None:
     elsewhere = PartitionChangeRecord(version=2, partition_id=0, topic_id=OTHER_ID, isr=(1,))
     _, (anomaly,) = judged([told], [elsewhere])
     assert f"[0].topic_id is {OTHER_ID}, where {TOPIC_ID} is due" in anomaly.message
+
+
+def granted_to(
+    broker: int, incarnation: UUID, *more: MetadataRecord
+) -> tuple[dict[str, Any], MetadataRecord]:
+    """Register a broker after these records; give our controller's answer, and its record."""
+    wanted, batches = registration(broker, incarnation), [*BATCHES, *([more] if more else [])]
+    config = ControllerConfig(cluster_id="k")
+    outcome = Answering(image_of(batches), config).answer(*wanted, END + len(more))
+    (record,) = map(decode_record, outcome.records)
+    return event(wanted, outcome.response, 1, END + len(more)), record
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_records_of_registrations_are_compared_for_nodes_of_ours(ours: bool) -> None:
+    """Kafka's releases do not write the same for them."""
+    answer, record = granted_to(7, ONE)
+    told = answer | {"ours": ours}
+    assert judged([told], [record])[1] == []
+    _, anomalies = judged([told], [msgspec.structs.replace(record, in_controlled_shutdown=True)])
+    assert [each.invariant for each in anomalies] == ["C17"] * ours
+    for anomaly in anomalies:
+        assert "[0].in_controlled_shutdown is 1, where 0 is due" in anomaly.message
+
+
+def test_what_is_granted_to_a_new_process_of_a_broker_is_judged() -> None:
+    """Nobody knows of the session of the one before, but that it is over."""
+    before = register(3, END, incarnation=ONE)
+    answer, record = granted_to(3, TWO, before)
+    checks, anomalies = judged([answer | {"ours": True}], [before], [record])
+    assert (anomalies, checks.checked) == ([], 1)
+    kept = msgspec.structs.replace(record, incarnation_id=ONE)
+    _, (anomaly,) = judged([answer | {"ours": True}], [before], [kept])
+    assert f"[0].incarnation_id is {ONE}, where {TWO} is due" in anomaly.message
 
 
 def test_a_version_and_a_broker_epoch_of_a_record_are_not_its_content() -> None:
