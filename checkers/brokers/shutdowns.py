@@ -143,7 +143,9 @@ def _stops(log: Sequence[LogBatch]) -> Mapping[Incarnation, _Stop]:
             if not isinstance(broker, int) or not isinstance(epoch, int):
                 continue
             if kind in OVER or fields.get("fenced") == FENCE:
-                stopping.pop(broker, None)
+                before = stopping.pop(broker, None)
+                if before == (broker, epoch) and kind in OVER:  # Kafka forgets that it stops
+                    stops[before].is_clear = False
             elif fields.get("in_controlled_shutdown") == SHUTTING_DOWN:
                 who = stopping[broker] = broker, epoch
                 stops[who] = _Stop(batch.epoch, batch.last, is_clear=who not in stops)

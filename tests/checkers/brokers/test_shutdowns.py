@@ -103,6 +103,14 @@ def test_what_nobody_knows_for_sure_is_not_judged(changes: dict[str, Any]) -> No
     assert judged(WAITS, **changes) == (0, 0)
 
 
+def test_who_registers_again_while_it_stops_begins_anew() -> None:
+    """Apache Kafka forgets that it stops (seed 9102 of ``brokers`` with 3.9.2)."""
+    again = record("RegisterBrokerRecord", broker_id=1, broker_epoch=10)
+    assert judged(WAITS, log=[*LOG, *log_of([again], base=3)]) == (0, 0)
+    another = record("RegisterBrokerRecord", broker_id=2, broker_epoch=11)
+    assert judged(WAITS, log=[*LOG, *log_of([another], base=3)]) == (1, 1)
+
+
 def test_who_is_out_of_service_has_nothing_to_know() -> None:
     gone = Service((3, 12), 0, 2 * S)
     assert judged(WAITS, services=[*SERVE, gone]) == (1, 1)
