@@ -45,8 +45,10 @@ class Controllers:
     ) -> None:
         self.claims = {event["ep"]: event for event in claims}
         self.heard = defaultdict[tuple[int, Incarnation], list[Event]](list)  # by epoch and broker
-        for event in contacts:
-            self.heard[event["ep"], (event["broker"], event["b_ep"])].append(event)
+        for event in sorted(contacts, key=came_ns):
+            claim = self.claims.get(event["ep"])
+            if claim is not None and event["node"] == claim["node"]:
+                self.heard[event["ep"], (event["broker"], event["b_ep"])].append(event)
         self._appended = defaultdict[int, list[Event]](list)
         for event in appends:
             claim = self.claims.get(event["ep"])
@@ -59,6 +61,12 @@ class Controllers:
         return own[
             bisect_left(own, while_.begin, key=_last) : bisect_right(own, while_.end, key=_last)
         ]
+
+
+def came_ns(event: Event) -> int:
+    """Tell when a controller got what it tells of, which may be some ms later (Kafka's)."""
+    came: int = event["ts"] - event.get("ms", 0) * MS
+    return came
 
 
 def _last(event: Event) -> int:
@@ -116,14 +124,14 @@ def _overdue(
     place, (broker, epoch) = 0, service.what
     for event, works_since in _at_work(own):
         now = event["ts"]
-        while place + 1 < len(signs) and signs[place + 1]["ts"] <= now:
+        while place + 1 < len(signs) and came_ns(signs[place + 1]) <= now:
             place += 1
         last = signs[place]
-        if now - max(last["ts"], works_since) > late_ns:
+        if now - max(came_ns(last), works_since) > late_ns:
             return Anomaly(
                 SilentFenced.name,
                 f"the controller n{event['node']} had heard nothing of broker n{broker}"
-                f" (epoch {epoch}) for {(now - last['ts']) / 1e9:.3f} s"
+                f" (epoch {epoch}) for {(now - came_ns(last)) / 1e9:.3f} s"
                 f" ({label(last)}, {label(event)}), and had not fenced it",
                 events=(dict(last), dict(event)),
                 details={"broker": broker, "epoch": service.epoch},
@@ -156,13 +164,14 @@ def kept_disks(
             continue
         broker, broker_epoch, disk = each.what
         own = controllers.heard.get((each.epoch, (broker, broker_epoch)), ())
-        told = [c for c in own if (clock.of(c) or 0) > failed[each.what]][SURELY - 1 :]
+        after = [c for c in own if _since_ns(c, clock) > failed[each.what]]
+        told = after[SURELY - 1 :]
         if not told:
             continue
         checked += 1
         for event, works_since in _at_work(controllers.appended(each)):
-            if event["ts"] - max(told[0]["ts"], works_since) > GRACE_NS:
-                lasts_s = (event["ts"] - told[0]["ts"]) / 1e9
+            if event["ts"] - max(came_ns(told[0]), works_since) > GRACE_NS:
+                lasts_s = (event["ts"] - came_ns(told[0])) / 1e9
                 found.append(
                     Anomaly(
                         C15.name,
@@ -176,6 +185,12 @@ def kept_disks(
                 )
                 break
     return checked, found
+
+
+def _since_ns(contact: Event, clock: Clock) -> int:
+    """Tell when a heartbeat came, on the history's clock; 0 if that is not known."""
+    at_ns = clock.of(contact)
+    return 0 if at_ns is None else at_ns - contact["ts"] + came_ns(contact)
 
 
 def _failures(history: History) -> Iterator[tuple[Disk, int]]:

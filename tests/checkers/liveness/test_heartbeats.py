@@ -82,6 +82,16 @@ def test_a_silent_broker_stays_in_service_for_a_session_an_eighth_and_a_second(
         assert [each["ts"] for each in anomalies[0].events] == [1000 * MS, 4300 * MS]
 
 
+def its_heartbeats_are_told_late(told: Serving) -> None:
+    """As Kafka's controllers tell of them, with the answers that wait for a commit."""
+    told.hears(1000)
+    told.hears(6000)
+    told.contacts[-1]["ms"] = 2500
+    told.hears(5900)
+    told.contacts[-1]["ms"] = 4000
+    told.appends_each(100, 6500)
+
+
 def its_heartbeats_come(told: Serving) -> None:
     told.hears(*range(0, 20_000, 1900))
     told.appends_each(100, 20_000)
@@ -121,7 +131,13 @@ def nobody_tells_of_heartbeats(told: Serving) -> None:
 @pytest.mark.parametrize(
     "happens",
     [
-        *(its_heartbeats_come, it_is_fenced_in_time, its_reign_is_new, nothing_is_appended),
+        *(
+            its_heartbeats_come,
+            its_heartbeats_are_told_late,
+            it_is_fenced_in_time,
+            its_reign_is_new,
+            nothing_is_appended,
+        ),
         *(the_controller_stands_still, another_node_appends, nobody_tells_of_heartbeats),
     ],
 )
@@ -141,6 +157,15 @@ def a_heartbeat_of_its_older_epoch_comes(told: Serving) -> None:
     told.appends_each(100, 3300)
 
 
+def another_node_hears_of_it(told: Serving) -> None:
+    """As one that was the controller before, and still answers."""
+    told.hears(1000, 2000, 3000)
+    for event in told.contacts:
+        event["node"] = 8
+    told.hears(100, broker=2)
+    told.appends_each(100, 3300)
+
+
 def heartbeats_come_again_after_too_long(told: Serving) -> None:
     told.hears(100, 9000)
     told.appends_each(100, 9500)
@@ -151,6 +176,7 @@ def heartbeats_come_again_after_too_long(told: Serving) -> None:
     [
         a_broker_is_never_heard_of,
         a_heartbeat_of_its_older_epoch_comes,
+        another_node_hears_of_it,
         heartbeats_come_again_after_too_long,
     ],
 )

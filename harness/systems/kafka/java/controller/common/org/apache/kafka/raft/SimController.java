@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Random;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
@@ -72,6 +73,8 @@ import org.apache.kafka.timeline.SnapshotRegistry;
 final class SimController implements SimMachine<ApiMessageAndVersion> {
     private static final long SNAPSHOT_BYTES = 20 * 1024 * 1024;
     private static final long COMPARED_NS = 250_000_000;
+    /** Heartbeats with these answers prolong no session. */
+    private static final Set<Errors> UNHEARD = Set.of(Errors.STALE_BROKER_EPOCH, Errors.BROKER_ID_NOT_REGISTERED);
 
     private final SimReplica node;
     private final Map<String, String> settings;
@@ -310,13 +313,13 @@ final class SimController implements SimMachine<ApiMessageAndVersion> {
                 new BrokerRegistrationResponseData().setErrorCode(code(e)).setBrokerEpoch(e == null ? reply.epoch() : -1));
         }
         if (request instanceof BrokerHeartbeatRequestData asked) {
+            long given = node.clock.nanoseconds();
             return done(key, () -> controller.processBrokerHeartbeat(context(version), asked)).handle((reply, e) -> {
                 BrokerHeartbeatResponseData answer = new BrokerHeartbeatResponseData().setErrorCode(code(e));
-                if (e != null) {
-                    return answer;
+                if (!UNHEARD.contains(Errors.forCode(answer.errorCode()))) { // in doubt it was heard
+                    node.teller.contact(asked.brokerId(), asked.brokerEpoch(), (node.clock.nanoseconds() - given) / 1_000_000);
                 }
-                node.teller.contact(asked.brokerId(), asked.brokerEpoch());
-                return answer.setIsCaughtUp(reply.isCaughtUp()).setIsFenced(reply.isFenced())
+                return e != null ? answer : answer.setIsCaughtUp(reply.isCaughtUp()).setIsFenced(reply.isFenced())
                     .setShouldShutDown(reply.shouldShutDown());
             });
         }

@@ -279,9 +279,9 @@ final class TraceTeller {
         }
     }
 
-    /** The active controller has taken a heartbeat of a broker. */
-    void contact(int broker, long epoch) {
-        node.event("contact").put("broker", broker).put("b_ep", epoch).end();
+    /** The active controller has been given a heartbeat of a broker, so many milliseconds ago. */
+    void contact(int broker, long epoch, long ms) {
+        node.event("contact").put("broker", broker).put("b_ep", epoch).put("ms", ms).end();
     }
 
     private void vote(VoteRequestData vote, VoteResponseData answer) {
