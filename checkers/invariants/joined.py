@@ -28,6 +28,8 @@ class Joined:
             case s.BrokerRegistrationChangeRecord():
                 if record.fenced > 0 or record.in_controlled_shutdown > 0:
                     self._falls(record.broker_id, image, at)
+            case s.RegisterBrokerRecord() if record.fenced:  # anew, of another process
+                self._falls(record.broker_id, image, at)
             case s.FenceBrokerRecord():
                 self._falls(record.id, image, at)
             case s.PartitionRecord() | s.PartitionChangeRecord() if record.topic_id is not None:

@@ -382,6 +382,19 @@ def test_a_new_replica_may_be_fenced_by_another_operation_of_its_batch(late: boo
     assert told == ([wrong] if late else [])
 
 
+def test_a_new_replica_may_register_anew_in_its_batch() -> None:
+    """Before 4.0 nothing is taken from it then (3.3.2, seed 9101 of ``brokers``)."""
+    new = create("u", OTHER_ID, replicas=(1, 2), isr=(1, 2), leader=1)
+    anew = [register(2, 8, TWO)]
+    assert [
+        e.message for e in walked([*new, *anew]).anomalies if "is new in sync" in e.message
+    ] == []
+    (found,) = [e for e in walked([*anew, *new]).anomalies if "is new in sync" in e.message]
+    assert (
+        found.message == "broker 2, fenced, leads or is new in sync: partition u-0 after offset 8"
+    )
+
+
 def test_a_broker_that_may_go_leads_nothing() -> None:
     (found,) = walked(events=[told(1, "hb", b_ep=0, shut_down=True)]).anomalies
     assert found.invariant == "C7"
