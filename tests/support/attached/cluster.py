@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.processes.procfs import ProcessId, identify, processes, send_signal, state_of
 from harness.systems.kafka.distribution import KafkaDist
-from tests.support.kafka.calls import describe_quorum
+from tests.support.kafka.calls import describe_quorum, serves_clients
 from tests.support.kafka.cluster import Member, Quorum, running, wait_for
 from tests.support.kafka.quorums import kafka_broker, our_broker, quorum_on_hosts
 from tests.support.ssh.hosts import Hosts
@@ -168,6 +168,11 @@ def foreign(
             wait_for(
                 lambda: {b.node_id for b in ours} <= set(_observers(quorum)),
                 "the brokers follow",
+                lambda: "",
+            )
+            wait_for(
+                lambda: all(serves_clients(broker.endpoint) for broker in ours),
+                "the brokers answer clients",
                 lambda: "",
             )
             try:

@@ -14,6 +14,8 @@ from node.wire.quorum.describe import describe_request_to_wire, describe_respons
 from node.wire.structs import build
 
 _DESCRIBE_QUORUM = (55, 2)
+_DESCRIBE_CLUSTER = (60, 1)
+_BROKERS = 1
 _DESCRIBE_CONFIGS = (32, 4)
 _INCREMENTAL_ALTER_CONFIGS = (44, 1)
 _BROKER = 4
@@ -44,6 +46,16 @@ def describe_quorum(endpoint: Endpoint) -> DescribeQuorumResponse | None:
         return None
     view = describe_response_from_wire(answer)
     return view if view.error is Error.NONE else None
+
+
+def serves_clients(endpoint: Endpoint) -> bool:
+    """Tell whether a broker answers clients; it follows the quorum some time before it does."""
+    values = {"include_cluster_authorized_operations": False, "endpoint_type": _BROKERS}
+    try:
+        answer = call(endpoint, *_DESCRIBE_CLUSTER, **values)
+    except WireError:
+        return False
+    return not answer.error_code
 
 
 def set_broker_default(endpoint: Endpoint, name: str, value: str) -> int:
