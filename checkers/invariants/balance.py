@@ -14,6 +14,7 @@ from uuid import UUID
 
 from checkers.invariants.disks import directory_of, has_disk
 from checkers.invariants.granted import Partition, named
+from checkers.invariants.lasting import OF_BROKERS
 from harness.contracts.evidence import LogBatch
 from harness.contracts.meaning import Meaning
 from node.metadata.image import MetadataImage
@@ -33,12 +34,6 @@ L14: Final = Meaning(
     source="KAFKA-13682; auto.leader.rebalance.enable; leader.imbalance.check.interval.seconds",
 )
 _OF_PARTITIONS: Final = frozenset({"PartitionRecord", "PartitionChangeRecord"})
-_OF_BROKERS: Final = frozenset(
-    {
-        *("RegisterBrokerRecord", "UnregisterBrokerRecord", "BrokerRegistrationChangeRecord"),
-        *("FenceBrokerRecord", "UnfenceBrokerRecord"),
-    }
-)
 
 
 @dataclass(slots=True)
@@ -73,7 +68,7 @@ class Balance:
             touched = set(image.imbalanced_partitions())
         elif batch.control:
             touched = set()
-        elif any(each["type"] in _OF_BROKERS for each in batch.records):
+        elif any(each["type"] in OF_BROKERS for each in batch.records):
             touched = {*image.imbalanced_partitions(), *self._open}
         else:
             touched = set(_partitions(batch))

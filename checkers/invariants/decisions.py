@@ -100,7 +100,7 @@ class ShutdownGuard(Invariant):
 class SilentFenced(Invariant):
     """C12: a broker is fenced for its silence after a session of it, and not before.
 
-    Who is not fenced, or too late, is for ``checkers.liveness.heartbeats``.
+    ``checkers.liveness.heartbeats`` judges brokers that are fenced too late, or never.
     """
 
     name: ClassVar[str] = "C12"

@@ -1,7 +1,8 @@
 """Follows in the committed log how long something was so in one reign of a controller.
 
-Which brokers are in service: from its unfencing on until a broker is fenced, forgotten or
-registered anew. Which disks they are known to have. Source: KIP-631 (fencing), KIP-858.
+``in_service`` gives the brokers in service: a broker comes into service when it is unfenced, and
+stays until it is fenced, unregistered or registered anew. ``disks`` gives the disks that brokers
+are known to have. Source: KIP-631 (fencing), KIP-858.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ SURELY: Final = 3  # heartbeats after a failure: one was on its way, and one mor
 
 
 class Controllers:
-    """What active controllers told of themselves.
+    """Sorts the events of active controllers by epoch: claims, heartbeats and appends.
 
     Args:
         claims: The events of type ``claim`` of all nodes.

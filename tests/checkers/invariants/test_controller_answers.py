@@ -274,7 +274,7 @@ def test_records_of_registrations_are_compared_for_nodes_of_ours(ours: bool) -> 
 
 
 def test_what_is_granted_to_a_new_process_of_a_broker_is_judged() -> None:
-    """Nobody knows of the session of the one before, but that it is over."""
+    """A controller grants it only after the session of the process before has ended."""
     before = register(3, END, incarnation=ONE)
     answer, record = granted_to(3, TWO, before)
     checks, anomalies = judged([answer | {"ours": True}], [before], [record])

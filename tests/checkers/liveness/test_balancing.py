@@ -10,12 +10,12 @@ import pytest
 
 from checkers.invariants.local_reads import CommitTimes
 from checkers.liveness.balancing import ENABLE_SETTING, INTERVAL_SETTING, led_by_others
-from checkers.monitor.content import NO_SETTINGS, Content
+from checkers.monitor.content import NO_SETTINGS
 from checkers.replay.clocks import OneTime
 from harness.verdict import Anomaly
 from node.metadata.schemas import MetadataRecord, NoOpRecord
 from tests.support.histories.peaceful import PeacefulRun, S
-from tests.support.traces.brokers import BEGIN, change, change_broker, log_of, register
+from tests.support.traces.brokers import BEGIN, change, change_broker, content_after, register
 
 IDLE: list[MetadataRecord] = [NoOpRecord(version=0)]
 ELSEWHERE = change(directories=(UUID(int=8), UUID(int=8)))
@@ -30,13 +30,7 @@ def judged(
     settings: Mapping[str, str] = NO_SETTINGS,
 ) -> tuple[int, list[Anomaly]]:
     """Walk these batches after the first ones; each is committed at its time."""
-    log = list(log_of([*BEGIN, *batches]))
-    for place, epoch in enumerate(epochs, len(BEGIN)):
-        log[place] = replace(log[place], epoch=epoch)
-    content = Content()
-    for batch in log:
-        content.batch(batch)
-    content.finish()
+    content, log = content_after(batches, epochs)
     commits = [
         {"t": "hwm", "node": 1, "as": "leader", "v": batch.last + 1, "ts": int(at * S)}
         for batch, at in zip(log[len(BEGIN) :], times_s, strict=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -12,12 +11,11 @@ import pytest
 from checkers.invariants.decisions import SESSION_SETTING
 from checkers.invariants.lasting import Disk, Incarnation, Lasting, OfBrokers, disks, in_service
 from checkers.liveness.heartbeats import Controllers, forgotten, kept_disks
-from checkers.monitor.content import Content
 from checkers.replay.clocks import OneTime
 from harness.history.ops import History, Op
 from harness.verdict import Anomaly
 from node.metadata.schemas import MetadataRecord, NoOpRecord
-from tests.support.traces.brokers import BEGIN, change_broker, log_of, register
+from tests.support.traces.brokers import change_broker, content_after, register
 
 MS = 1_000_000
 SESSION_MS, EPOCH, NODE = 2000, 3, 9
@@ -26,7 +24,7 @@ Event = dict[str, Any]
 
 
 class Told:
-    """What a controller told of itself."""
+    """Collects the events that a controller tells."""
 
     def __init__(self) -> None:
         self.claims: list[Event] = []
@@ -264,22 +262,11 @@ def test_a_disk_that_a_broker_may_have_raises_no_alarm(happens: Any) -> None:
 FENCE, UNFENCE = [change_broker(1, 0, fenced=1)], [change_broker(1, 0, fenced=-1)]
 
 
-def content_of(batches: Sequence[Sequence[MetadataRecord]], epochs: Sequence[int]) -> Content:
-    log = list(log_of([*BEGIN, *batches]))
-    for place, epoch in enumerate(epochs, len(BEGIN)):
-        log[place] = replace(log[place], epoch=epoch)
-    content = Content()
-    for batch in log:
-        content.batch(batch)
-    content.finish()
-    return content
-
-
 def walked(
     *batches: Sequence[MetadataRecord], epochs: Sequence[int] = ()
 ) -> list[Lasting[Incarnation]]:
     """Give the times in service of broker 1 after the first batches, by the log."""
-    found = content_of(batches, epochs).services
+    found = content_after(batches, epochs)[0].services
     return sorted([each for each in found if each.what[0] == 1], key=lambda each: each.begin)
 
 
@@ -307,7 +294,7 @@ def test_disks_last_from_a_registration_until_they_are_taken_away() -> None:
     kept, lost = UUID(int=21), UUID(int=22)
     again = [register(1, 6, incarnation=UUID(int=77), log_dirs=(kept, lost), version=3)]
     fewer = [change_broker(1, 6, log_dirs=(kept,), version=2)]
-    found = {each.what: each for each in content_of([again, IDLE, fewer, IDLE], ()).disks}
+    found = {each.what: each for each in content_after([again, IDLE, fewer, IDLE])[0].disks}
     begin = found[1, 6, kept].begin
     assert (found[1, 6, kept].end, found[1, 6, lost].end) == (begin + 3, begin + 1)
 

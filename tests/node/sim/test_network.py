@@ -417,7 +417,7 @@ def test_who_sent_bytes_hears_that_the_connection_broke(world: World) -> None:
 
 @pytest.fixture
 def told(world: World) -> list[Any]:
-    """What the door tells of the server's process."""
+    """Collects the events that the server's door tells."""
     told: list[Any] = []
     world.network.door.tell = lambda kind, fields: told.append((kind, dict(fields)))
     return told

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from checkers.committed.reference import Reference
 from checkers.invariants.metadata_log import MetadataLog
+from checkers.monitor.content import Content
 from harness.contracts.evidence import LogBatch
 from node.metadata import schemas as s
 from node.metadata.records import to_json
@@ -93,6 +95,20 @@ BEGIN: list[list[MetadataRecord]] = [
     [change_broker(2, 1, fenced=-1)],
     create(),
 ]  # six offsets
+
+
+def content_after(
+    batches: Sequence[Sequence[MetadataRecord]], epochs: Sequence[int] = ()
+) -> tuple[Content, list[LogBatch]]:
+    """Take in BEGIN and these batches, each of its epoch; give what was learnt, and the log."""
+    log = list(log_of([*BEGIN, *batches]))
+    for place, epoch in enumerate(epochs, len(BEGIN)):
+        log[place] = replace(log[place], epoch=epoch)
+    content = Content()
+    for batch in log:
+        content.batch(batch)
+    content.finish()
+    return content, log
 
 
 def walked(*batches: Sequence[MetadataRecord], events: Sequence[Event] = ()) -> MetadataLog:
