@@ -2,7 +2,8 @@
 
 Who has its one Fetch at a leader that says nothing hears of no other leader either. Nodes tell of
 the fetches that they send and of those that they accept, so an answer shows by what the fetcher
-does next. Who got records by it asks for more at once: only a failure is a reason for a pause.
+does next. It waits for records only while the leader has none: once there are some it is answered
+at once. Who got records by it asks for more at once: only a failure is a reason for a pause.
 Source: KAFKA-10677; KIP-227 (``max.wait``); KIP-595 (Fetch).
 """
 
@@ -22,6 +23,7 @@ from harness.verdict import Anomaly
 
 WAIT_NS: Final = 500_000_000  # of every node's Fetch; no setting of ours changes it
 SLACK_NS: Final = 300_000_000  # of two messages, a flush and what a node does first
+PROMPT_NS: Final = 100_000_000  # the same, where there are records
 PAUSE_NS: Final = 10_000_000  # half of a backoff: who makes a pause makes one of 20 ms at least
 APPENDS_MIN: Final = 20  # of which more than half are followed by a pause
 NO_HARM: Final = CRASHES | {"membership"}  # families that leave links, clocks and disks alone
@@ -45,8 +47,67 @@ class _Life:
         return place < len(self.moves_ns) and self.moves_ns[place] <= until_ns
 
 
+@dataclass(slots=True)
+class _Records:
+    """What a leader has appended in one epoch: by when it had which offset."""
+
+    lasts: list[int] = field(default_factory=list)
+    times_ns: list[int] = field(default_factory=list)
+
+    def had_ns(self, offset: int) -> int | None:
+        """Give the time from which on it had a record at an offset; None: it never had."""
+        place = bisect_left(self.lasts, offset)
+        return self.times_ns[place] if place < len(self.lasts) else None
+
+
+@dataclass(slots=True)
+class _Told:
+    """What the nodes told of their fetches."""
+
+    lives: dict[_Process, _Life] = field(default_factory=lambda: defaultdict(_Life))
+    accepted: dict[tuple[int, int, int], list[Event]] = field(
+        default_factory=lambda: defaultdict(list)
+    )  # by fetcher, leader and offset
+    records: dict[tuple[_Process, int], _Records] = field(
+        default_factory=lambda: defaultdict(_Records)
+    )  # by leader and epoch
+    heard_ns: dict[_Process, int] = field(default_factory=dict)  # last of all
+    asked: list[list[Event]] = field(default_factory=list)  # by node
+
+    @classmethod
+    def of(cls, events: Events) -> _Told:
+        """Look for it in all events."""
+        told = cls()
+        for of_node in events.values():
+            told.heard_ns.update((_process(event), event["rx_ns"]) for event in _last_words(of_node))
+            told.asked.append([event for event in of_node if told._takes(event)])
+        return told
+
+    def _takes(self, event: Event) -> bool:
+        """Note an event; say whether it is a Fetch that its node sends."""
+        kind = event["t"]
+        if kind in _MOVES:
+            self.lives[_process(event)].moves_ns.append(event["rx_ns"])
+        elif kind == "fetch_rx" and event["res"] == "ok" and event.get("from") is not None:
+            self.accepted[event["from"], event["node"], event["off"]].append(event)
+        elif kind == "append" and event["src"] == "leader":
+            records = self.records[_process(event), event["ep"]]
+            records.lasts.append(event["last"])
+            records.times_ns.append(event["rx_ns"])
+        return kind == "fetch_tx"
+
+    def due_ns(self, taken: Event) -> tuple[int, str]:
+        """Give the time by which an accepted Fetch must have been answered, and why by then."""
+        records = self.records.get((_process(taken), taken["ep"]))
+        wait_ns = taken["rx_ns"] + WAIT_NS + SLACK_NS
+        had_ns = None if records is None else records.had_ns(taken["off"])
+        if had_ns is None or had_ns + PROMPT_NS >= wait_ns:
+            return wait_ns, "its time is up"
+        return max(had_ns, taken["rx_ns"]) + PROMPT_NS, "there are records for it"
+
+
 def unanswered_fetches(history: History, events: Events) -> tuple[int, list[Anomaly]]:
-    """Fetches that were accepted and then neither answered nor given up, in calm stretches.
+    """Fetches that were accepted and not answered when it was due, in calm stretches.
 
     Only where both nodes lived on beyond the time in which an answer was due.
 
@@ -54,40 +115,26 @@ def unanswered_fetches(history: History, events: Events) -> tuple[int, list[Anom
         How many fetches were looked at, and the first of each node that was not answered.
     """
     calm = Calm.of(history, NO_HARM)
-    lives: dict[_Process, _Life] = defaultdict(_Life)
-    accepted: dict[tuple[int, int, int], list[Event]] = defaultdict(list)
-    heard_ns: dict[_Process, int] = {}  # last of all
-    asked: list[list[Event]] = []  # by node
-    for of_node in events.values():
-        heard_ns.update((_process(event), event["rx_ns"]) for event in _last_words(of_node))
-        asked.append(own := [])
-        for event in of_node:
-            kind = event["t"]
-            if kind in _MOVES:
-                lives[_process(event)].moves_ns.append(event["rx_ns"])
-                if kind == "fetch_tx":
-                    own.append(event)
-            elif kind == "fetch_rx" and event["res"] == "ok" and event.get("from") is not None:
-                accepted[event["from"], event["node"], event["off"]].append(event)
+    told = _Told.of(events)
     checked, found = 0, list[Anomaly]()
-    for own in asked:
+    for own in told.asked:
         for sent in own:
-            sent_ns = sent["rx_ns"]
-            if not calm.covers(sent_ns, sent_ns + WAIT_NS):  # as most of a run under faults
+            sent_ns, life = sent["rx_ns"], told.lives[_process(sent)]
+            if not calm.covers(sent_ns, sent_ns + PROMPT_NS):  # as most of a run under faults
                 continue
-            if lives[_process(sent)].moves_within(sent_ns, sent_ns + WAIT_NS):  # as most
-                checked += (sent["node"], sent.get("to"), sent["off"]) in accepted
+            if life.moves_within(sent_ns, sent_ns + PROMPT_NS):  # as most
+                checked += (sent["node"], sent.get("to"), sent["off"]) in told.accepted
                 continue
-            taken = _taken(sent, accepted)
+            taken = _taken(sent, told.accepted)
             if taken is None:
                 continue
-            due_ns = taken["rx_ns"] + WAIT_NS + SLACK_NS
-            lived = heard_ns[_process(sent)] > due_ns and heard_ns[_process(taken)] > due_ns
+            due_ns, why = told.due_ns(taken)
+            lived = told.heard_ns[_process(sent)] > due_ns and told.heard_ns[_process(taken)] > due_ns
             if not lived or not calm.covers(sent_ns, due_ns):
                 continue
             checked += 1
-            if not lives[_process(sent)].moves_within(sent_ns, due_ns):
-                found.append(_silence(sent, taken, due_ns))
+            if not life.moves_within(sent_ns, due_ns):
+                found.append(_silence(sent, taken, due_ns, why))
                 break
     return checked, found
 
@@ -155,11 +202,12 @@ def _taken(sent: Event, accepted: Mapping[tuple[int, int, int], Sequence[Event]]
     return each[place]
 
 
-def _silence(sent: Event, taken: Event, due_ns: int) -> Anomaly:
+def _silence(sent: Event, taken: Event, due_ns: int, why: str) -> Anomaly:
     return Anomaly(
         "L13",
         f"n{taken['node']} accepted a Fetch of n{sent['node']} at offset {sent['off']}, and"
-        f" {(due_ns - taken['rx_ns']) / 1e9:g} s later n{sent['node']} still waits for the answer",
+        f" {(due_ns - taken['rx_ns']) / 1e9:g} s later n{sent['node']} still waits for the"
+        f" answer, though {why}",
         events=(dict(sent), dict(taken)),
         time_ns=due_ns,
     )

@@ -560,6 +560,34 @@ def test_a_fetch_that_nobody_answers(run: Run) -> None:
     assert "0.8 s later n2 still waits" in run.found()["L13"]
 
 
+@pytest.mark.parametrize(
+    ("had_s", "answered_s", "late"),
+    [
+        (11.9, 12.15, False),
+        (11.9, 12.3, True),
+        (12.3, 12.35, False),
+        (12.3, 12.5, True),
+        (None, 12.8, False),
+    ],
+)
+def test_a_fetch_waits_only_while_the_leader_has_no_records_for_it(
+    run: Run, had_s: float | None, answered_s: float, late: bool
+) -> None:
+    fetch(run)
+    if had_s is not None:
+        run.tell("n1", had_s, "append", base=20, last=22, bep=3, h=1, src="leader")
+    run.tell("n2", answered_s, "fetch_tx", off=23, to=1)
+    assert ("L13" in run.found()) is late
+
+
+def test_records_of_an_epoch_before_are_no_reason_to_answer(run: Run) -> None:
+    """The leader may have cut them off since."""
+    fetch(run)
+    run.tell("n1", 2, "append", ep=2, base=20, last=22, bep=2, h=1, src="leader")
+    run.tell("n2", 12.7, "fetch_tx", off=20, to=1)
+    assert "L13" not in run.found()
+
+
 @pytest.mark.parametrize("type_", ["fetch_tx", "role", "snap", "stop"])
 def test_what_a_fetcher_does_next_shows_that_it_waits_no_more(run: Run, type_: str) -> None:
     fetch(run)
