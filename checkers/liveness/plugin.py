@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
+from checkers.invariants.haste import FETCH_SETTING
 from checkers.invariants.liveness import L1, L2, L3, L5, L6, L7, L8, L10, L11, L12, L13
 from checkers.invariants.patience import Patience
 from checkers.invariants.quorum import StepDown
@@ -29,7 +30,7 @@ from checkers.liveness.peace import (
     window_of,
 )
 from checkers.liveness.shutdowns import late_shutdowns
-from checkers.liveness.timers import stuck_elections
+from checkers.liveness.timers import stuck_elections, stuck_followers
 from checkers.replay.trace import Event
 from checkers.timeline.heard import last_heard_ns
 from harness.clock import NS_PER_S
@@ -42,6 +43,7 @@ NAME = "liveness"
 ANSWERED_WITHIN_NS = 2_000_000_000  # an op of a client; some ms are usual
 NOT_CONTROLLER = "not-controller"  # the error of an op
 ELECTION_SETTING = "controller.quorum.election.timeout.ms"
+REQUEST_SETTING = "controller.quorum.request.timeout.ms"
 BACKOFF_SETTING = "controller.quorum.election.backoff.max.ms"
 BACKOFF_MS = 1000  # where that is not set
 QUORUM_SETTING = "krucible.quorum"
@@ -129,13 +131,20 @@ def liveness(run: RunData) -> CheckResult:
 
 
 def _elections(run: RunData) -> tuple[int, list[Anomaly]]:
-    """Voters stuck in an election, where the timeout is known and no voter is ever removed."""
+    """Voters stuck in a role, where the timeouts are known and no voter is ever removed."""
     settings = run.spec.settings
     if ELECTION_SETTING not in settings or settings.get(QUORUM_SETTING) == "dynamic":
         return 0, []
     voters = {name: run.events.get(name, ()) for name in run.voters}
     backoff_ms = int(settings.get(BACKOFF_SETTING, BACKOFF_MS))
-    return stuck_elections(run.history, voters, int(settings[ELECTION_SETTING]), backoff_ms)
+    checked, found = stuck_elections(
+        run.history, voters, int(settings[ELECTION_SETTING]), backoff_ms
+    )
+    if not {FETCH_SETTING, REQUEST_SETTING} <= settings.keys():
+        return checked, found
+    timeouts_ms = int(settings[FETCH_SETTING]), int(settings[REQUEST_SETTING])
+    followed, deserted = stuck_followers(run.history, voters, *timeouts_ms)
+    return checked + followed, found + deserted
 
 
 def _ended(down: Mapping[str, str], run: RunData, elapsed_ms: int | None) -> Iterator[Anomaly]:

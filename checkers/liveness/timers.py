@@ -1,14 +1,16 @@
-"""L7: no voter is stuck in an election, at any time of the run.
+"""L7: no voter is stuck in a role that a timer ends, at any time of the run.
 
 Whoever has no leader goes on within twice the election timeout: an unattached voter stands, a
 prospective or candidate wins or gives up, a resigned leader leaves its epoch. Only a vote that it
 gives buys an unattached voter more time, not one that it refuses. A candidate of Kafka before 4.0
-then backs off, and says so when it stands again. Source: KIP-595, KIP-996.
+then backs off, and says so when it stands again. A follower of which its leader accepts no Fetch
+any more stands a fetch timeout after it last heard of it. Source: KIP-595, KIP-996.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Final
 
@@ -22,6 +24,8 @@ SLACK_NS: Final = 300 * MS
 # Families that stop no process, no clock and no disk: timers go by these alone.
 HARMLESS: Final = frozenset({"kill", "power", "partition", "packets", "membership"})
 _TIMED: Final = frozenset({"unattached", "prospective", "candidate", "resigned"})
+_TAKEN: Final = frozenset({"ok", "diverging", "snapshot"})  # results of a Fetch that sets the timer
+_HEARS: Final = frozenset({"append", "trunc", "snap", "hwm"})  # what a follower does by an answer
 
 
 def stuck_elections(
@@ -55,6 +59,106 @@ def stuck_elections(
                 found.append(_stuck(entered, until, end_ns - begin_ns, election_timeout_ms))
                 break
     return checked, found
+
+
+def stuck_followers(
+    history: History,
+    voters: Mapping[str, Sequence[Event]],
+    fetch_timeout_ms: int,
+    request_timeout_ms: int,
+) -> tuple[int, list[Anomaly]]:
+    """Voters that went on to follow a leader of which they heard no more.
+
+    An answer may be on its way for as long as the request may take, and sets the timer then.
+
+    Args:
+        history: Of the run; tells when clocks, disks and processes were as they should be.
+        voters: The events of the nodes that are voters from first to last.
+        fetch_timeout_ms: How long a follower waits for its leader.
+        request_timeout_ms: How long an answer may take.
+
+    Returns:
+        How many stays were looked at, and the first that was too long of each node.
+    """
+    calm = Calm.of(history, HARMLESS)
+    over_ns = _over_ns(history)
+    taken = _accepted(voters.values())
+    late_ns = request_timeout_ms * MS
+    limit_ns = fetch_timeout_ms * MS + SLACK_NS
+    checked, found = 0, list[Anomaly]()
+    for events in voters.values():
+        for stay in _follows(events):
+            checked += 1
+            end_ns = min(stay[-1]["rx_ns"], over_ns)
+            node, begin_ns = stay[0]["node"], stay[0]["rx_ns"]
+            heard = [(at, at + late_ns) for at in taken[node] if begin_ns <= at <= end_ns]
+            heard += [(each["rx_ns"], each["rx_ns"]) for each in stay[:-1] if _hears(each)]
+            silence = _silence(sorted(heard), end_ns, limit_ns)
+            if silence is not None and calm.covers(begin_ns, silence[0] + limit_ns):
+                found.append(_deserted(stay, silence[1] - silence[0], fetch_timeout_ms))
+                break
+    return checked, found
+
+
+def _accepted(voters: Iterable[Sequence[Event]]) -> Mapping[int, list[int]]:
+    """When a leader took a Fetch, by who fetched."""
+    taken: dict[int, list[int]] = defaultdict(list)
+    for events in voters:
+        for event in events:
+            if event["t"] == "fetch_rx" and event["res"] in _TAKEN and event.get("from") is not None:
+                taken[event["from"]].append(event["rx_ns"])
+    return taken
+
+
+def _follows(events: Sequence[Event]) -> Iterator[list[Event]]:
+    """Give all events from when a process follows until it does not, or ends."""
+    stay: list[Event] = []
+    for event in events:
+        if event["t"] == "start":
+            if len(stay) > 1:
+                yield stay
+            stay = []
+        elif event["t"] in {"role", "stop"}:
+            if stay:
+                yield [*stay, event]
+            stay = [event] if event["t"] == "role" and event["to"] == "follower" else []
+        elif stay:
+            stay.append(event)
+    if len(stay) > 1:
+        yield stay
+
+
+def _hears(event: Event) -> bool:
+    """Tell whether an event of a follower shows that it hears of its leader."""
+    announced = event["t"] == "rpc_ok" and event["api"] == "BeginQuorumEpoch"
+    return announced or event["t"] in _HEARS or event["t"] == "role"
+
+
+def _silence(
+    heard: Iterable[tuple[int, int]], end_ns: float, limit_ns: int
+) -> tuple[int, float] | None:
+    """Give the first time without a word that is longer than allowed; None: there is none.
+
+    Of each word in ``heard`` it is known when it came at the earliest, and at the latest.
+    """
+    last_ns: int | None = None
+    for earliest_ns, latest_ns in (*heard, (end_ns, end_ns)):
+        if last_ns is not None and earliest_ns - last_ns > limit_ns:
+            return last_ns, earliest_ns
+        last_ns = max(last_ns or 0, int(latest_ns))
+    return None
+
+
+def _deserted(stay: Sequence[Event], silent_ns: float, fetch_timeout_ms: int) -> Anomaly:
+    first, last = stay[0], stay[-1]
+    return Anomaly(
+        "L7",
+        f"n{first['node']} followed n{first.get('leader')} in epoch {first['ep']} for"
+        f" {silent_ns / 1e9:.3f} s after the last answer to its fetches may have come, though it"
+        f" waits for {fetch_timeout_ms} ms only",
+        events=(dict(first), dict(last)),
+        time_ns=last["rx_ns"],
+    )
 
 
 def _over_ns(history: History) -> float:

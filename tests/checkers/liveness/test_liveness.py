@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from checkers.invariants.haste import FETCH_SETTING
 from checkers.invariants.retention import BYTES_SETTING
 from checkers.liveness.asking import SAME_PER_S_MAX, UPDATE
 from checkers.liveness.cleaning import INTERVAL_SETTING
@@ -16,6 +17,7 @@ from checkers.liveness.peace import EVENTS_PER_S_MAX, HEARD_PER_S_MAX
 from checkers.liveness.plugin import (
     AGAIN,
     ELECTION_SETTING,
+    REQUEST_SETTING,
     SNAPSHOT_SETTING,
     UNHEARD,
     liveness,
@@ -712,6 +714,58 @@ def test_the_dead_are_not_stuck(run: Run) -> None:
     run.tell("n3", 4, "flush", upto=1)
     run.tell("n3", 8, "start")
     assert elect(run, until_s=8.1) == {}
+
+
+def is_deserted(run: Run, *, until_s: float) -> bool:
+    """Tell whether n3 follows n1 for too long, from 1 s on until it stands.
+
+    It waits for 1 s, and answers may take 0.5 s.
+    """
+    run.tell("n3", until_s, "role", to="prospective", leader=None, why="test")
+    settings = {ELECTION_SETTING: "5000", FETCH_SETTING: "1000", REQUEST_SETTING: "500"}
+    spec = RunSpec(1, settings=settings)
+    anomalies = liveness(replace(run.data(), spec=spec)).anomalies
+    return any(a.message.startswith("n3 followed n1 in epoch 3 for ") for a in anomalies)
+
+
+@pytest.mark.parametrize(("until_s", "stuck"), [(4.7, False), (4.9, True)])
+def test_a_follower_that_hears_of_no_leader_stands(run: Run, until_s: float, stuck: bool) -> None:
+    for at_s in (2.2, 3):
+        run.tell("n1", at_s, "fetch_rx", **{"from": 3}, off=1, res="ok")
+    run.tell("n1", 4, "fetch_rx", **{"from": 3}, off=1, res="FENCED_LEADER_EPOCH")
+    run.tell("n1", 4, "fetch_rx", **{"from": 2}, off=1, res="ok")
+    run.tell("n3", 4, "fetch_tx", off=1, to=1)
+    assert is_deserted(run, until_s=until_s) is stuck
+
+
+@pytest.mark.parametrize(("until_s", "stuck"), [(3.4, False), (3.6, True)])
+@pytest.mark.parametrize(
+    ("type_", "fields"),
+    [
+        ("append", {"base": 1, "last": 1, "bep": 3, "h": 1, "src": "follower"}),
+        ("rpc_ok", {"api": "BeginQuorumEpoch"}),
+        ("snap", {"op": "load", "id": (5, 3)}),
+    ],
+)
+def test_what_a_follower_does_by_an_answer_shows_that_it_hears(
+    run: Run, type_: str, fields: dict[str, Any], until_s: float, stuck: bool
+) -> None:
+    run.tell("n3", 2.2, type_, **fields)
+    assert is_deserted(run, until_s=until_s) is stuck
+
+
+@pytest.mark.parametrize(("nemesis", "stuck"), [("pause", False), ("partition-one-way", True)])
+def test_a_follower_whose_process_is_stopped_does_not_stand(
+    run: Run, nemesis: str, stuck: bool
+) -> None:
+    run.fault(nemesis, 1.5, 4)
+    assert is_deserted(run, until_s=4.5) is stuck
+
+
+def test_a_follower_that_is_killed_or_stopped_is_not_stuck(run: Run) -> None:
+    run.tell("n3", 1.5, "flush", upto=1)
+    run.tell("n3", 8, "start", inc=2)
+    assert not is_deserted(run, until_s=8.1)
 
 
 # --------------------------------------------------------------------------- L12, of the whole run
