@@ -82,8 +82,14 @@ def _told_fenced(spoken: Sequence[Interval], broker: int, until_ns: int) -> bool
     before = [answer for answer in answered if answer[0] < until_ns]
     if not before:
         return False
-    _, f, value = max(before, key=lambda answer: answer[0])
-    return f == "register" or (isinstance(value, Mapping) and value.get("fenced") is True)
+    at_ns, f, value = max(before, key=lambda answer: answer[0])
+    if not isinstance(value, Mapping):
+        return False
+    if f != "register":
+        return value.get("fenced") is True
+    # An incarnation that registers again stays in service if it was.
+    epochs = {v.get("epoch") for ns, _, v in before if ns < at_ns and isinstance(v, Mapping)}
+    return value.get("epoch") not in epochs
 
 
 def _broker(interval: Interval) -> int | None:

@@ -14,10 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 
 from checkers.brokers.newcomers import turned_away
 from checkers.brokers.sessions import Sessions
-from checkers.brokers.shutdowns import kept_waiting
+from checkers.brokers.shutdowns import kept_waiting, let_go_early
 from checkers.brokers.words import Registration, Word, caught_up, registrations, words
 from checkers.committed.reference import reference
 from checkers.invariants.brokers import BrokerEpochs, SessionTruth, UnfenceGuard
+from checkers.invariants.decisions import ShutdownGuard
 from checkers.invariants.liveness import L10
 from checkers.replay.clocks import kept_time
 from harness.contracts.checker import RunData
@@ -27,15 +28,18 @@ from harness.verdict import Anomaly, CheckResult, Valid
 
 NAME = "brokers"
 LEFT_IN = ", which left it unfenced"  # in an anomaly's message
-EPOCHS, UNFENCED, SESSIONS, REVIVED = "C1", "C6", "C12", "L10"
+EPOCHS, UNFENCED, LET_GO, SESSIONS, REVIVED = "C1", "C6", "C7", "C12", "L10"
 
 
-JUDGED = (BrokerEpochs.meaning, UnfenceGuard.meaning, SessionTruth.meaning, L10)
+JUDGED = (
+    *(BrokerEpochs.meaning, UnfenceGuard.meaning, ShutdownGuard.meaning),
+    *(SessionTruth.meaning, L10),
+)
 
 
 @checkers.register(NAME, needs=("records",), judges=JUDGED)
 def brokers(run: RunData) -> CheckResult:
-    """Broker epochs rise, lagging brokers stay fenced, sessions end in time. O(n log n).
+    """Broker epochs rise, lagging brokers stay fenced, sessions and shutdowns end in time.
 
     Of nodes that tell no events nobody knows when the end of a session was committed: those are
     left out.
@@ -62,16 +66,18 @@ def brokers(run: RunData) -> CheckResult:
         anomalies += sessions.judge()
         checked[SESSIONS] += sessions.checked
         refusals, turned = turned_away(run, sessions.services)
-        waits, kept = kept_waiting(said, sessions.services, sessions.claims, sessions.unsure, log)
+        known = sessions.services, sessions.claims, sessions.unsure, log
+        waits, kept = kept_waiting(said, *known)
+        checked[LET_GO], early = let_go_early(said, *known)
         checked[REVIVED] += refusals + waits
-        anomalies += turned + kept
+        anomalies += [*turned, *kept, *early]
     reason = None if said else "no broker was told anything: nothing was judged"
     verdict = Valid.UNKNOWN if reason else Valid.VALID
     return CheckResult(
         NAME,
         Valid.INVALID if anomalies else verdict,
         tuple(sorted(anomalies, key=lambda a: (a.time_ns or 0, a.message))),
-        checked={name: checked[name] for name in (EPOCHS, UNFENCED, SESSIONS, REVIVED)},
+        checked={name: checked[name] for name in (EPOCHS, UNFENCED, LET_GO, SESSIONS, REVIVED)},
         reason=reason,
     )
 

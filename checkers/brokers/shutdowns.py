@@ -1,8 +1,9 @@
-"""L10 from outside: a broker that wants to stop is let go once all others know who leads instead.
+"""A broker that wants to stop is let go once all others know who leads instead: C7 and L10.
 
-That is known at the offset of the change that took its leaderships. Whatever is written later has
-nothing to do with it: when each broker in service has told an offset that is no less, its next
-heartbeat ends the wait. Source: KIP-631; BrokerHeartbeatManager; KAFKA-14292.
+They know it at the offset of the change that took its leaderships. Before each broker in service
+has told an offset that is no less it must wait (C7). Whatever is written later has nothing to do
+with it: then its next heartbeat ends the wait (L10). Judged from outside, by what played brokers
+said and were told. Source: KIP-631; BrokerHeartbeatManager; KAFKA-14292.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from checkers.brokers.words import HEARTBEATS, Word
 from harness.contracts.evidence import LogBatch
 from harness.verdict import Anomaly
 
-L10 = "L10"
+C7, L10 = "C7", "L10"
 SHUTTING_DOWN = 1  # as a change of a registration says it
 OVER = frozenset({"RegisterBrokerRecord", "UnregisterBrokerRecord"})  # for an incarnation
 SLACK_MS = 1000  # between a change in a controller's memory and its commit
@@ -74,6 +75,83 @@ def kept_waiting(
             if not found or found[-1].ops[0] != first.ops[0]:
                 found += _judge(first, word, stop.need)
     return checked, found
+
+
+def let_go_early(
+    said: Sequence[Word],
+    services: Sequence[Service],
+    claims: Sequence[Reign],
+    unsure: frozenset[Incarnation],
+    log: Sequence[LogBatch],
+) -> tuple[int, list[Anomaly]]:
+    """Find brokers that were let go though another one in service could not know of it yet.
+
+    Only where no session can have ended meanwhile: who is fenced for its silence may go.
+
+    Args:
+        said: What brokers said, and what they were answered.
+        services: When each incarnation was in service.
+        claims: When each controller was active.
+        unsure: Incarnations of which something may be heard at another time than it was said.
+        log: The committed log.
+
+    Returns:
+        How many brokers that were let go were looked at, and what was found.
+    """
+    checked, found = 0, list[Anomaly]()
+    beats = [word for word in said if word.f in HEARTBEATS]
+    stopping = {(w.broker, w.epoch) for w in beats if w.f == "shut-down"}
+    for who, stop in _stops(log).items():
+        if not stop.is_clear or who in unsure:
+            continue
+        own = sorted((w for w in beats if (w.broker, w.epoch) == who), key=lambda w: w.invoked_ns)
+        waits = [w for w in own if w.f == "shut-down" and not w.fenced and not w.shut_down]
+        first = waits[0] if waits else None
+        last = next((w for w in own if first and w.invoked_ns > first.done_ns and w.fenced), None)
+        if first is None or last is None or not last.shut_down:
+            continue
+        if not _is_of_one_reign(first, last, stop.epoch, claims):
+            continue
+        if not _ends_by(who, last, services):
+            continue
+        others = _serving_on(first, last, services) - stopping - unsure - {who}
+        checked += 1
+        for other in sorted(others):
+            its = [w for w in beats if (w.broker, w.epoch) == other and w.invoked_ns < last.done_ns]
+            if its and all(w.offset < stop.need for w in its):
+                newest = max(its, key=lambda w: w.offset)
+                found.append(
+                    last.anomaly(
+                        C7,
+                        f"was let go though broker {other[0]}, which was in service, had told that"
+                        f" it knows offset {newest.offset} at the most (op {newest.ops[0]}), and"
+                        f" the shutdown is on record at {stop.need}",
+                        first,
+                        newest,
+                    )
+                )
+                break
+    return checked, found
+
+
+def _ends_by(who: Incarnation, last: Word, services: Sequence[Service]) -> bool:
+    """Tell whether a broker was in service until that answer let it go."""
+    return any(
+        each.who == who
+        and each.end_ns is not None
+        and last.invoked_ns <= each.end_ns <= last.done_ns + SLACK_MS * MS
+        for each in services
+    )
+
+
+def _serving_on(first: Word, last: Word, services: Sequence[Service]) -> frozenset[Incarnation]:
+    """Give who was surely in service from the first word until after the last was answered."""
+    return frozenset(
+        each.who
+        for each in services
+        if each.begin_ns < first.invoked_ns
+        and (each.end_ns is None or each.end_ns > last.done_ns + SLACK_MS * MS)
+    )
 
 
 def _judge(first: Word, word: Word, need: int) -> Iterator[Anomaly]:

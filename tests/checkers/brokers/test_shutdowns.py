@@ -1,14 +1,15 @@
-"""L10 from outside: brokers that are let go, or kept waiting for nothing."""
+"""C7 and L10 from outside: brokers that are let go too early, or kept waiting for nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from checkers.brokers.sessions import Incarnation, Reign, Service
-from checkers.brokers.shutdowns import kept_waiting
+from checkers.brokers.shutdowns import kept_waiting, let_go_early
 from checkers.brokers.words import Word
 from harness.contracts.evidence import LogBatch
 
@@ -119,3 +120,71 @@ def test_who_is_out_of_service_has_nothing_to_know() -> None:
     assert judged(WAITS, log=[*LOG, *later]) == (1, 1), "what it leads when it is back"
     topic = record("RemoveTopicRecord", topic_id="t")
     assert judged(WAITS, log=log_of([leads(B)], [topic], [STOPS])) == (1, 1)
+
+
+# --------------------------------------------------------------------------- let go too early
+
+GOES = [beat(1, X, 1), beat(2, B, 1, "shut-down"), beat(5, B, 5, shut_down=True)]
+ENDS = [Service(B, 0, 5 * S), Service(X, 0, None)]  # the log takes B out of service at 5 s
+
+
+def early(said: Sequence[Word] = GOES, **changes: Any) -> tuple[int, int]:
+    given = {"services": ENDS, "claims": [REIGN], "unsure": frozenset(), "log": LOG, **changes}
+    checked, found = let_go_early(said, **given)
+    return checked, len(found)
+
+
+def test_who_is_let_go_before_all_others_know_is_told() -> None:
+    checked, (told,) = let_go_early(GOES, ENDS, [REIGN], frozenset(), LOG)
+    assert (checked, told.invariant) == (1, "C7")
+    assert told.message == (
+        "broker 1 (op 11) was let go though broker 2, which was in service, had told that it knows"
+        " offset 1 at the most (op 2), and the shutdown is on record at 2"
+    )
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [*GOES, beat(3, X, 2)],
+        [*GOES, beat(3, X, 2, "fence")],
+        GOES[1:],  # it is no played broker, or has said nothing yet
+        [beat(1, X, 1, "shut-down"), *GOES[1:]],  # which is no active broker then
+    ],
+)
+def test_who_knows_or_need_not_know_keeps_nobody(said: list[Word]) -> None:
+    assert early(said) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "services",
+    [
+        [ENDS[0], Service(X, 3 * S, None)],  # it came later
+        [ENDS[0], Service(X, 0, 4 * S)],  # it was fenced meanwhile
+        [ENDS[0]],
+    ],
+)
+def test_who_is_not_in_service_all_the_time_keeps_nobody(services: list[Service]) -> None:
+    assert early(services=services) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"said": GOES[:2]},  # it was not let go
+        {"said": [GOES[0], GOES[2]]},  # nobody knows what it wanted
+        {"said": [beat(1, B, 1, "shut-down", shut_down=True), GOES[1]]},  # it led nothing, once
+        {"said": [*GOES[:2], replace(beat(3, B, 4), fenced=True), GOES[2]]},  # its session ended
+        {"services": [Service(B, 0, 4 * S), ENDS[1]]},  # it had been fenced before it asked
+        {"services": [Service(B, 0, None), ENDS[1]]},
+        {"unsure": frozenset({B})},
+        {"claims": []},
+        {"claims": [Reign(0, 3 * S, epoch=3), Reign(3 * S, 9 * S, epoch=4)]},
+    ],
+)
+def test_a_way_out_that_is_not_certain_is_not_judged(changes: dict[str, Any]) -> None:
+    assert early(**changes) == (0, 0)
+
+
+def test_who_may_be_heard_of_later_keeps_nobody() -> None:
+    assert early(unsure=frozenset({X})) == (1, 0)
