@@ -138,10 +138,15 @@ def _others_needed(voters: VoterKeys, replica: Replica) -> int:
 
 @dataclass(slots=True)
 class Reign:
-    """A leader, and what keeps it in its role: ``since`` is when the last majority had fetched."""
+    """A leader, and what keeps it in its role.
+
+    ``since`` is when the last majority had fetched; ``said`` when the leader last said so, or when
+    its reign began.
+    """
 
     limit_ns: int
     since: int
+    said: int
     heard: set[int] = field(default_factory=set)
     is_lone: bool = False
     overdue: Event | None = None
@@ -183,7 +188,7 @@ class StepDown(Invariant):
         replica, kind = world.here, event["t"]
         if kind == "elected" and isinstance(event.get("quorum_ms"), int):
             lone, limit_ns = _is_lone(replica.sets.in_force, replica), event["quorum_ms"] * MS
-            self._reigns[replica.id] = Reign(limit_ns, event["ts"], is_lone=lone)
+            self._reigns[replica.id] = Reign(limit_ns, event["ts"], event["ts"], is_lone=lone)
         elif kind == "start" or (kind == "role" and event["to"] != "leader") or not replica.known:
             self._reigns.pop(replica.id, None)
         reign = self._reigns.get(replica.id)
@@ -191,8 +196,10 @@ class StepDown(Invariant):
             return ()
         if kind == "voters":
             self._follow(event, reign, replica)
-        elif kind == "quorum" and not event["ok"]:
-            return self._resigns(event)
+        elif kind == "quorum":
+            if not event["ok"]:
+                return self._resigns(event, reign)
+            reign.said = event["ts"]
         elif kind in ("fetch_rx", "rpc_ok"):
             self._credit(event, reign, replica, keeper_of(event, world))
         self.checked += 1
@@ -215,12 +222,18 @@ class StepDown(Invariant):
             reign.heard.clear()
             reign.since, reign.overdue, reign.signs = event["ts"], None, 0
 
-    def _resigns(self, event: Event) -> Iterator[Anomaly]:
+    def _resigns(self, event: Event, reign: Reign) -> Iterator[Anomaly]:
+        """Compare what the leader says of the last majority, and what it has accepted."""
         self.checked += 1
         since_ms, limit_ms = event.get("since_ms"), event.get("quorum_ms")
-        if not isinstance(limit_ms, int) or (
-            not isinstance(since_ms, int) or since_ms < limit_ms - limit_ms // EARLY
-        ):
+        is_early = not isinstance(limit_ms, int) or not isinstance(since_ms, int)
+        if isinstance(limit_ms, int) and isinstance(since_ms, int):
+            slack_ms = limit_ms // EARLY
+            goes_right = abs((event["ts"] - reign.said) // MS - since_ms) < slack_ms
+            if goes_right:  # its clock; then so it must be by the fetches, too
+                since_ms = min(since_ms, (event["ts"] - reign.since) // MS)
+            is_early = since_ms < limit_ms - slack_ms
+        if is_early:
             yield self._anomaly(
                 f"n{event['node']} resigned for want of a majority ({label(event)}), which had"
                 f" fetched {since_ms} ms before; that is to be after {limit_ms} ms",

@@ -1,12 +1,12 @@
-"""S29: who keeps a leader in its role."""
+"""S29 and L4: who keeps a leader in its role, and until when."""
 
 from __future__ import annotations
 
 import pytest
 
-from checkers.invariants.quorum import QuorumCredit
+from checkers.invariants.quorum import QuorumCredit, StepDown
 from checkers.monitor.monitor import Monitor
-from tests.support.traces.traces import MS, Trace
+from tests.support.traces.traces import MS, QUORUM_MS, Trace
 
 
 @pytest.mark.parametrize(
@@ -73,3 +73,31 @@ def test_a_voter_that_was_removed_keeps_no_leader(heard: tuple[int, ...], told: 
     assert bool(found) is (told is not None)
     assert told is None or any(told in message for message in found), found
     assert any(", of whom some are voters no more" in each for each in found) is (5 in heard)
+
+
+def resigned(voters: int, fetched: int, said_ms: int) -> list[str]:
+    """n1 resigns a while after its election; so many others have fetched again and again."""
+    trace = Trace(voters)
+    trace.start()
+    trace.elect(1, 1)
+    elected_ns = trace.now_ns
+    while trace.now_ns - elected_ns < QUORUM_MS * MS:
+        trace.now_ns += QUORUM_MS * MS // 8
+        for node in range(2, 2 + fetched):
+            trace.fetch(node, 1)
+    trace.emit(1, "quorum", ok=False, heard=[], since_ms=said_ms, quorum_ms=QUORUM_MS)
+    return [each.message for each in Monitor([StepDown()]).feed_all(trace.run().events)]
+
+
+@pytest.mark.parametrize(("voters", "fetched", "early"), [(3, 1, True), (5, 1, False), (5, 2, True)])
+def test_a_leader_from_which_a_majority_fetches_does_not_resign(
+    voters: int, fetched: int, *, early: bool
+) -> None:
+    """Whatever it says of when the last majority had fetched."""
+    found = resigned(voters, fetched, QUORUM_MS)
+    assert [each.startswith("n1 resigned for want of a majority") for each in found] == [True] * early
+
+
+def test_a_leader_whose_clock_is_set_forward_resigns_by_that() -> None:
+    """As in seed 9007 of Apache Kafka 4.4.0 (``clock-strobe``)."""
+    assert resigned(3, 1, 3_600_000) == []
