@@ -11,6 +11,7 @@ from uuid import UUID
 
 from checkers.committed.reference import Reference
 from checkers.invariants.balance import Balance
+from checkers.invariants.choice import LeaderChoice
 from checkers.invariants.cordons import CordonGuard
 from checkers.invariants.disks import DiskGuard
 from checkers.invariants.eligible import GIVEN_UP, EligibleLeaders, is_given_up, min_isr
@@ -84,6 +85,7 @@ class MetadataWalk:
         self._cordons, self._shrinks = CordonGuard(), ShrinkGuard()
         self._last_leaders, self._minimum = LastLeaderGuard(), OneMinimum()
         self._rises, self._repeats = EpochRises(), Repeats()
+        self._choice = LeaderChoice()
         self._shutting_down: dict[int, int] = {}  # since which offset
         self._registrations: list[Event] = []
         self._shut_down: dict[tuple[int, int], Event] = {}  # by broker and epoch
@@ -152,6 +154,7 @@ class MetadataWalk:
         self.checked["C7"] += self._let_go.checked
         self.checked["C13"] += self._eligible.checked + self._minimum.checked
         self.checked["C14"] += self._shrinks.checked + self._last_leaders.checked
+        self.checked["C14"] += self._choice.checked
         self.checked["C15"] += self._disks.checked
         self.checked["C18"] += self._cordons.checked
         self.checked["L12"] += self._repeats.checked
@@ -170,6 +173,7 @@ class MetadataWalk:
                 self._disks.record(record, self._image)
                 self._shrinks.record(record, self._image)
                 self._rises.record(record, self._image)
+                self._choice.record(record, self._image)
                 self._minimum.record(record)
                 yield from self._repeats.record(record, at)
                 self._last_leaders.record(record, self._image)
@@ -179,6 +183,7 @@ class MetadataWalk:
                 self._disks.applied(record, self._image)
                 self._shrinks.applied(record, self._image)
                 self._rises.applied(record, self._image)
+                self._choice.applied(record, self._image)
                 self._last_leaders.applied(record, self._image)
         for partition, before in self._before.items():
             after = self._image.partition(*partition)
@@ -189,6 +194,7 @@ class MetadataWalk:
         yield from self._disks.after(self._image, batch.last)
         yield from self._shrinks.after(self._image, batch.last)
         yield from self._rises.after(self._image, batch.last)
+        yield from self._choice.after(self._image, batch.last)
         yield from self._last_leaders.after(self._image, batch.last)
         yield from self._minimum.after(self._image, batch.last)
         yield from self._brokers(batch)

@@ -1,0 +1,99 @@
+"""Judges who is chosen to lead a partition: C14.
+
+A leader that may go on does, unless the first replica is to lead. Else the first in the order of
+assignment leads who may. Source: KIP-455 (replicas are in the order of preference);
+``PartitionChangeBuilder.electAnyLeader`` and ``electPreferredLeader`` of Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from checkers.invariants.disks import directory_of, has_disk
+from checkers.invariants.eligible import C14
+from checkers.invariants.granted import Partition, named
+from harness.verdict import Anomaly
+from node.metadata import schemas as s
+from node.metadata.image import MetadataImage
+from node.metadata.state import NO_LEADER, PartitionState
+
+
+class LeaderChoice:
+    """Judges each change by which another replica leads.
+
+    Brokers of which the same batch tells something count as ones that may not.
+    """
+
+    def __init__(self) -> None:
+        self.checked = 0
+        self._before: PartitionState | None = None  # the partition that a record is about
+        self._chosen: list[tuple[Partition, PartitionState, PartitionState]] = []
+        self._told: set[int] = set()  # brokers of which a batch tells something
+
+    def record(self, record: s.MetadataRecord, image: MetadataImage) -> None:
+        """Take in a record of a batch, before it is applied to the image."""
+        match record:
+            case s.PartitionChangeRecord() if record.topic_id is not None:
+                self._before = image.partition(record.topic_id, record.partition_id)
+            case s.FenceBrokerRecord() | s.UnfenceBrokerRecord():
+                self._told.add(record.id)
+            case (
+                s.RegisterBrokerRecord()
+                | s.BrokerRegistrationChangeRecord()
+                | s.UnregisterBrokerRecord()
+            ):
+                self._told.add(record.broker_id)
+            case _:
+                pass
+
+    def applied(self, record: s.MetadataRecord, image: MetadataImage) -> None:
+        """Take in what a record has made of the image."""
+        if not isinstance(record, s.PartitionChangeRecord) or record.topic_id is None:
+            return
+        partition, before = (record.topic_id, record.partition_id), self._before
+        after = image.partition(*partition)
+        if before is None or after is None or after.leader in (NO_LEADER, before.leader):
+            return
+        self._chosen.append((partition, before, after))
+
+    def after(self, image: MetadataImage, last: int) -> Iterator[Anomaly]:
+        """Judge a batch, whose last offset it is, once it was applied."""
+        for partition, before, after in self._chosen:
+            if after.leader not in after.replicas:
+                continue  # C3 tells of that
+            self.checked += 1
+            place = after.replicas.index(after.leader)
+            better = after.replicas[:place]
+            if place > 0 and before.leader in after.replicas[place:]:
+                better = (*better, before.leader)  # it would have gone on
+            might = _candidates(before, after)
+            for replica in better:
+                if replica in might and self._may_lead(replica, after, image):
+                    where = named(partition, image)
+                    yield Anomaly(
+                        C14.name,
+                        f"partition {where} after offset {last} is led by {after.leader} and no"
+                        f" more by {before.leader}, though {replica} might lead it and comes first:"
+                        f" {before} became {after}",
+                        details={"topic": where, "broker": replica},
+                    )
+                    break
+        self._chosen.clear()
+        self._told.clear()
+
+    def _may_lead(self, replica: int, state: PartitionState, image: MetadataImage) -> bool:
+        """Tell whether a replica's broker was surely in service, with its disk."""
+        broker = image.brokers.get(replica)
+        return (
+            broker is not None
+            and replica not in self._told
+            and not broker.fenced
+            and not broker.in_controlled_shutdown
+            and has_disk(replica, directory_of(replica, state), image)
+        )
+
+
+def _candidates(before: PartitionState, after: PartitionState) -> Collection[int]:
+    """Tell who might have been chosen: the ISR, or who is eligible where that was empty."""
+    from_eligible = after.isr == (after.leader,) and after.leader not in before.isr
+    return before.eligible_leaders if from_eligible else after.isr
