@@ -39,6 +39,7 @@ class Kind(IntEnum):
     STOPPED = 31
     REJECTED = 32
     IMAGE = 33
+    ENDLESS = 34
     CREATE = 40  # this and all behind it are changes of the disk
     WRITE = 41
     TRUNCATE = 42

@@ -41,6 +41,7 @@ from node.metadata.records import decode_record
 from node.metadata.snapshot import image_of_records
 from node.sim.host import VirtualClock, VirtualTracer
 from node.sim.network import VirtualListener, VirtualNetwork
+from node.sim.watchdog import CallNeverEndsError
 from node.wire.api import ALL_APIS, ApiKey, ApiRange, ApiTable, table
 from node.wire.api_versions import Features
 from node.wire.network import Answer
@@ -291,6 +292,11 @@ class KafkaProcess:
                     self._stopped.set_result(None)
             case Kind.FATAL:
                 self._failed(self._said(data))
+            case Kind.ENDLESS:
+                raise CallNeverEndsError(
+                    f"a turn of n{self.config.node_id} takes too long in Java, and is at"
+                    f" {self._said(data)}"
+                )
             case _:
                 self._to_machine(item)
 

@@ -25,6 +25,7 @@ public final class Kinds {
     public static final byte STOPPED = 31; // in good order
     public static final byte REJECTED = 32; // a: number of a request that cannot be read; why
     public static final byte IMAGE = 33; // a: 1 if it is full, b: epoch, c: end offset; values
+    public static final byte ENDLESS = 34; // where a turn was ended that would never have come back
     // outputs, too: changes of a disk on which none fails, in the order in which they are to be made
     public static final byte CREATE = 40; // path
     public static final byte WRITE = 41; // at the end of a file; path, 0, what is written

@@ -38,6 +38,7 @@ import krucible.Disk;
 import krucible.Kinds;
 import krucible.PowerFailure;
 import krucible.Replica;
+import krucible.Watchdog;
 
 /**
  * Drives one KafkaRaftClient without a thread: everything that it gets of its surroundings (time,
@@ -174,6 +175,7 @@ public final class SimReplica implements Replica, TraceTeller.Node {
         clock.steadyNs = steadyNs;
         clock.wallMs = wallMs;
         long waitMs = Long.MAX_VALUE;
+        Watchdog.begin();
         try {
             work.run();
             waitMs = Math.min(polled.timeoutMs, expirations.waitMs(clock.hiResClockMs()));
@@ -191,6 +193,12 @@ public final class SimReplica implements Replica, TraceTeller.Node {
         } finally {
             current = null;
             Chance.random = null;
+        }
+        String endless = Watchdog.end();
+        if (endless != null) { // whatever came of it
+            isOver = true;
+            out.clear();
+            put(Kinds.ENDLESS, 0, 0, 0, (short) 0, endless.getBytes(StandardCharsets.UTF_8));
         }
         put(Kinds.WAIT, 0, 0, waitMs, (short) 0, new byte[0]);
         return disk.before(outputs());
