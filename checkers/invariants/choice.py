@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from checkers.invariants.disks import directory_of, has_disk
-from checkers.invariants.eligible import C14
+from checkers.invariants.eligible import C14, may_lead
 from checkers.invariants.granted import Partition, named
 from harness.verdict import Anomaly
 from node.metadata import schemas as s
@@ -68,7 +67,8 @@ class LeaderChoice:
                 better = (*better, before.leader)  # it would have gone on
             might = _candidates(before, after)
             for replica in better:
-                if replica in might and self._may_lead(replica, after, image):
+                is_certain = replica in might and replica not in self._told
+                if is_certain and may_lead(replica, after, image):
                     where = named(partition, image)
                     yield Anomaly(
                         C14.name,
@@ -80,17 +80,6 @@ class LeaderChoice:
                     break
         self._chosen.clear()
         self._told.clear()
-
-    def _may_lead(self, replica: int, state: PartitionState, image: MetadataImage) -> bool:
-        """Tell whether a replica's broker was surely in service, with its disk."""
-        broker = image.brokers.get(replica)
-        return (
-            broker is not None
-            and replica not in self._told
-            and not broker.fenced
-            and not broker.in_controlled_shutdown
-            and has_disk(replica, directory_of(replica, state), image)
-        )
 
 
 def _candidates(before: PartitionState, after: PartitionState) -> Collection[int]:

@@ -40,7 +40,8 @@ C14 = Meaning(
     promise=(
         "In the end a partition has a leader if a member of its ISR is in service; with eligible "
         "leader replicas, where that is empty, also if one of them is, or else its last leader. "
-        "Who leaves an ISR that gets too small is eligible. Nobody who may lead is forgotten."
+        "Who leaves an ISR that gets too small is eligible. Nobody who may lead is forgotten. A "
+        "leader that may go on does; of several that may lead, the first replica does."
     ),
     why=(
         "A partition without a leader serves nobody. When a broker that may lead it has come back, "
@@ -54,7 +55,7 @@ KEPT = ", and were eligible before the feature was taken back"  # in an anomaly
 FORGOTTEN = "and have all messages, but nobody may lead it any more"  # in an anomaly
 
 
-def _may_lead(broker_id: int, state: PartitionState, image: MetadataImage) -> bool:
+def may_lead(broker_id: int, state: PartitionState, image: MetadataImage) -> bool:
     """Tell whether a broker is in service, with the disk that the replica is on."""
     broker = image.brokers.get(broker_id)
     if broker is None or broker.fenced or broker.in_controlled_shutdown:
@@ -190,7 +191,7 @@ class EligibleLeaders:
             if state is None:
                 continue
             fit, why = self._candidates(partition, state)
-            able = [broker for broker in sorted(fit) if _may_lead(broker, state, image)]
+            able = [broker for broker in sorted(fit) if may_lead(broker, state, image)]
             if able:
                 where = named(partition, image)
                 yield Anomaly(

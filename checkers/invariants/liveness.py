@@ -65,7 +65,7 @@ L7 = Meaning(
     title="no stuck prospective",
     promise=(
         "No voter stays in an election: within twice the election timeout it stands, wins, or "
-        "gives up and follows."
+        "gives up and follows. A follower that hears no more of its leader stands, too."
     ),
     why=(
         "A voter that is stuck neither leads nor follows. It is as good as dead though its process "
@@ -131,8 +131,8 @@ L13 = Meaning(
     "L13",
     title="fetches are answered",
     promise=(
-        "A leader answers each fetch that it accepted within the time that the fetch may wait. Who "
-        "got records asks for more at once."
+        "A leader answers each fetch that it accepted: at once if it has records for it, else "
+        "within the time that the fetch may wait. Who got records asks for more at once."
     ),
     why=(
         "A follower has one fetch open at a time. Without an answer it hears neither of commits "

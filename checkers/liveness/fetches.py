@@ -79,13 +79,13 @@ class _Told:
         """Look for it in all events."""
         told = cls()
         for of_node in events.values():
-            told.heard_ns.update((_process(event), event["rx_ns"]) for event in _last_words(of_node))
+            told.heard_ns.update((_process(last), last["rx_ns"]) for last in _last_words(of_node))
             told.asked.append([event for event in of_node if told._takes(event)])
         return told
 
     def _takes(self, event: Event) -> bool:
         """Note an event; say whether it is a Fetch that its node sends."""
-        kind = event["t"]
+        kind: str = event["t"]
         if kind in _MOVES:
             self.lives[_process(event)].moves_ns.append(event["rx_ns"])
         elif kind == "fetch_rx" and event["res"] == "ok" and event.get("from") is not None:
@@ -129,7 +129,7 @@ def unanswered_fetches(history: History, events: Events) -> tuple[int, list[Anom
             if taken is None:
                 continue
             due_ns, why = told.due_ns(taken)
-            lived = told.heard_ns[_process(sent)] > due_ns and told.heard_ns[_process(taken)] > due_ns
+            lived = min(told.heard_ns[_process(each)] for each in (sent, taken)) > due_ns
             if not lived or not calm.covers(sent_ns, due_ns):
                 continue
             checked += 1

@@ -105,7 +105,8 @@ def _accepted(voters: Iterable[Sequence[Event]]) -> Mapping[int, list[int]]:
     taken: dict[int, list[int]] = defaultdict(list)
     for events in voters:
         for event in events:
-            if event["t"] == "fetch_rx" and event["res"] in _TAKEN and event.get("from") is not None:
+            is_taken = event["t"] == "fetch_rx" and event["res"] in _TAKEN
+            if is_taken and event.get("from") is not None:
                 taken[event["from"]].append(event["rx_ns"])
     return taken
 

@@ -2,7 +2,8 @@
 
 No time passes in such a callback, so nothing in the simulation can end it. It goes by a timer of
 the operating system, in CPU time, which a busy host does not make run faster. What runs outside of
-Python (a method of Java that never returns) cannot be ended so.
+Python (a method of Java that never returns) cannot be ended so: Kafka's classes have a watchdog of
+their own, in Java.
 """
 
 from __future__ import annotations

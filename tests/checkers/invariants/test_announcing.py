@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.invariants.announcing import BEGIN, IN_A_ROW_MAX, NEEDLESS_MAX, Announcing
+from checkers.invariants.announcing import BEGIN, IN_A_ROW_MAX, Announcing
 from checkers.invariants.haste import FETCH_SETTING
 from checkers.monitor.monitor import Monitor
 from harness.verdict import Anomaly
@@ -65,32 +65,3 @@ def test_a_voter_that_was_paused_hears_at_once_what_was_sent_meanwhile(
 
 def test_nothing_is_said_where_the_timeout_is_not_known() -> None:
     assert judged(told(*[1] * 3 * IN_A_ROW_MAX), {}) == []
-
-
-@pytest.mark.parametrize(
-    ("fetches", "before_ms", "is_found"),
-    [
-        pytest.param(NEEDLESS_MAX + 1, 100, True, id="each time"),
-        pytest.param(NEEDLESS_MAX, 100, False, id="not that often"),
-        pytest.param(NEEDLESS_MAX + 1, 300, False, id="not just before"),
-        pytest.param(0, 100, False, id="it does not fetch"),
-    ],
-)
-def test_a_voter_that_fetches_knows_who_leads(
-    fetches: int, before_ms: int, *, is_found: bool
-) -> None:
-    """A change of Apache Kafka by machine that told all voters all the time had survived."""
-    trace = Trace(3)
-    trace.start()
-    trace.elect(1, 1)
-    for number in range(NEEDLESS_MAX + 1):
-        if number < fetches:
-            trace.served(2, 1)
-        trace.served(3, 1)
-        trace.now_ns += before_ms * MS
-        trace.emit(2, "rpc_ok", api=BEGIN, peer=1, peer_dir=None, req_ep=1)
-        trace.now_ns += PAUSE_MS * MS
-    found = [each.message for each in judged(trace)]
-    assert ["though it had taken a Fetch of that one just before" in m for m in found] == (
-        [True] * is_found
-    )

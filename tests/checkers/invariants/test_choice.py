@@ -75,6 +75,6 @@ def test_a_leader_that_may_go_on_does() -> None:
 def test_of_the_eligible_the_first_leads(leader: int, *, is_found: bool) -> None:
     elr = s.FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)
     alone: Batch = lead(1, (1,), eligible_leader_replicas=(2, 3))
-    left = (3,) if leader == 2 else (2,)  # noqa: PLR2004 - a broker
+    left = (3,) if leader == 2 else (2,)
     next_: Batch = [FENCES_1, *lead(leader, (leader,), eligible_leader_replicas=left)]
     assert bool(told([elr], alone, next_)) is is_found

@@ -89,13 +89,16 @@ def resigned(voters: int, fetched: int, said_ms: int) -> list[str]:
     return [each.message for each in Monitor([StepDown()]).feed_all(trace.run().events)]
 
 
-@pytest.mark.parametrize(("voters", "fetched", "early"), [(3, 1, True), (5, 1, False), (5, 2, True)])
+@pytest.mark.parametrize(
+    ("voters", "fetched", "early"), [(3, 1, True), (5, 1, False), (5, 2, True)]
+)
 def test_a_leader_from_which_a_majority_fetches_does_not_resign(
     voters: int, fetched: int, *, early: bool
 ) -> None:
     """Whatever it says of when the last majority had fetched."""
     found = resigned(voters, fetched, QUORUM_MS)
-    assert [each.startswith("n1 resigned for want of a majority") for each in found] == [True] * early
+    told = [each.startswith("n1 resigned for want of a majority") for each in found]
+    assert told == [True] * early
 
 
 def test_a_leader_whose_clock_is_set_forward_resigns_by_that() -> None:
