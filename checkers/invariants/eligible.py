@@ -40,8 +40,8 @@ C14 = Meaning(
     promise=(
         "In the end a partition has a leader if a member of its ISR is in service; with eligible "
         "leader replicas, where that is empty, also if one of them is, or else its last leader. "
-        "Who leaves an ISR that gets too small is eligible. Nobody who may lead is forgotten. A "
-        "leader that may go on does; of several that may lead, the first replica does."
+        "Who leaves an ISR that gets too small is eligible. The first replica of those who may "
+        "lead is chosen."
     ),
     why=(
         "A partition without a leader serves nobody. When a broker that may lead it has come back, "

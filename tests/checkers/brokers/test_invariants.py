@@ -326,7 +326,7 @@ LOGS: list[tuple[str, list[list[MetadataRecord]], str]] = [
     ),
     (
         "C2",
-        [[change_broker(2, 1, in_controlled_shutdown=1)], change(leader=2)],
+        [[change_broker(2, 1, in_controlled_shutdown=1)], change(leader=2, isr=(2,))],
         "broker 2, shutting down, leads",
     ),
     ("C3", [change(isr=(2,))], "leader 1 out of sync"),
