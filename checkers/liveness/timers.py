@@ -25,6 +25,7 @@ SLACK_NS: Final = 300 * MS
 HARMLESS: Final = frozenset({"kill", "power", "partition", "packets", "membership"})
 _TIMED: Final = frozenset({"unattached", "prospective", "candidate", "resigned"})
 _TAKEN: Final = frozenset({"ok", "diverging", "snapshot"})  # results of a Fetch that sets the timer
+_AS_GOOD: Final = frozenset({"FetchSnapshot", "UpdateVoter"})  # requests that set it, too
 _HEARS: Final = frozenset({"append", "trunc", "snap", "hwm"})  # what a follower does by an answer
 
 
@@ -101,13 +102,18 @@ def stuck_followers(
 
 
 def _accepted(voters: Iterable[Sequence[Event]]) -> Mapping[int, list[int]]:
-    """When a leader took a Fetch, by who fetched."""
+    """When a leader took a Fetch, or another request that keeps its follower, by who sent it."""
     taken: dict[int, list[int]] = defaultdict(list)
     for events in voters:
         for event in events:
-            is_taken = event["t"] == "fetch_rx" and event["res"] in _TAKEN
-            if is_taken and event.get("from") is not None:
-                taken[event["from"]].append(event["rx_ns"])
+            if event["t"] == "fetch_rx":
+                sender = event.get("from") if event["res"] in _TAKEN else None
+            elif event["t"] == "rpc_ok" and event["api"] in _AS_GOOD:
+                sender = event.get("peer")
+            else:
+                continue
+            if sender is not None:
+                taken[sender].append(event["rx_ns"])
     return taken
 
 

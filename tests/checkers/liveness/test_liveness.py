@@ -738,6 +738,12 @@ def test_a_follower_that_hears_of_no_leader_stands(run: Run, until_s: float, stu
     assert is_deserted(run, until_s=until_s) is stuck
 
 
+@pytest.mark.parametrize(("until_s", "stuck"), [(3.9, False), (4.1, True)])
+def test_a_chunk_of_a_snapshot_is_as_good_as_a_fetch(run: Run, until_s: float, stuck: bool) -> None:
+    run.tell("n1", 2.2, "rpc_ok", api="FetchSnapshot", peer=3)
+    assert is_deserted(run, until_s=until_s) is stuck
+
+
 @pytest.mark.parametrize(("until_s", "stuck"), [(3.4, False), (3.6, True)])
 @pytest.mark.parametrize(
     ("type_", "fields"),
