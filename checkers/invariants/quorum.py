@@ -19,6 +19,7 @@ from harness.verdict import Anomaly
 
 MS = 1_000_000
 EARLY = 4  # a fourth of the time: a Fetch counts from when it is read, and is stamped when answered
+JUST = 3  # a third of the time: no clock of a fault's runs three times as fast
 SLACK_MS = 1000  # between a clock that is read and an event that is stamped, on a busy host
 GRACE_MS = 2000  # between being overdue and doing something about it
 SIGNS_MIN = 5  # that it still leads, so that one slow step is not taken for a reign
@@ -148,6 +149,7 @@ class Reign:
     since: int
     said: int
     heard: set[int] = field(default_factory=set)
+    fetched: dict[int, int] = field(default_factory=dict)  # when each voter last did
     is_lone: bool = False
     overdue: Event | None = None
     signs: int = 0  # that it leads, after it should have resigned
@@ -198,7 +200,7 @@ class StepDown(Invariant):
             self._follow(event, reign, replica)
         elif kind == "quorum":
             if not event["ok"]:
-                return self._resigns(event, reign)
+                return self._resigns(event, reign, replica)
             reign.said = event["ts"]
         elif kind in ("fetch_rx", "rpc_ok"):
             self._credit(event, reign, replica, keeper_of(event, world))
@@ -218,20 +220,23 @@ class StepDown(Invariant):
         if key is None or key.node == replica.id.node or not holds(voters, key):
             return
         reign.heard.add(key.node)
+        if event["t"] == "fetch_rx":  # an UpdateVoter is told of when it has been answered
+            reign.fetched[key.node] = event["ts"]
         if len(reign.heard) >= _others_needed(voters, replica):
             reign.heard.clear()
             reign.since, reign.overdue, reign.signs = event["ts"], None, 0
 
-    def _resigns(self, event: Event, reign: Reign) -> Iterator[Anomaly]:
-        """Compare what the leader says of the last majority, and what it has accepted."""
+    def _resigns(self, event: Event, reign: Reign, replica: Replica) -> Iterator[Anomaly]:
+        """Compare what the leader says of the last majority, and who has just fetched."""
         self.checked += 1
         since_ms, limit_ms = event.get("since_ms"), event.get("quorum_ms")
         is_early = not isinstance(limit_ms, int) or not isinstance(since_ms, int)
         if isinstance(limit_ms, int) and isinstance(since_ms, int):
             slack_ms = limit_ms // EARLY
             goes_right = abs((event["ts"] - reign.said) // MS - since_ms) < slack_ms
-            if goes_right:  # its clock; then so it must be by the fetches, too
-                since_ms = min(since_ms, (event["ts"] - reign.since) // MS)
+            ago_ms = _majority_ms(event["ts"], reign, replica)
+            if goes_right and ago_ms is not None and ago_ms < limit_ms // JUST:
+                since_ms = ago_ms
             is_early = since_ms < limit_ms - slack_ms
         if is_early:
             yield self._anomaly(
@@ -255,6 +260,14 @@ class StepDown(Invariant):
                 event,
                 epoch=event["ep"],
             )
+
+
+def _majority_ms(now_ns: int, reign: Reign, replica: Replica) -> int | None:
+    """Give how long ago the last of a majority fetched that did so lately; None: there is none."""
+    voters = {key.node for key in replica.sets.in_force} - {replica.id.node}
+    times = sorted((at for node, at in reign.fetched.items() if node in voters), reverse=True)
+    needed = _others_needed(replica.sets.in_force, replica)
+    return (now_ns - times[needed - 1]) // MS if 0 < needed <= len(times) else None
 
 
 def _is_lone(voters: VoterKeys, replica: Replica) -> bool:

@@ -104,3 +104,15 @@ def test_a_leader_from_which_a_majority_fetches_does_not_resign(
 def test_a_leader_whose_clock_is_set_forward_resigns_by_that() -> None:
     """As in seed 9007 of Apache Kafka 4.4.0 (``clock-strobe``)."""
     assert resigned(3, 1, 3_600_000) == []
+
+
+def test_an_update_of_a_voter_may_have_counted_when_it_came_long_before_its_answer() -> None:
+    """Run 65 of ``krucible explore --seed 8``: they were answered 500 ms after they had come."""
+    trace = Trace(3)
+    trace.start()
+    trace.elect(1, 1)
+    trace.now_ns += (QUORUM_MS - 400) * MS
+    trace.emit(1, "rpc_ok", api="UpdateVoter", peer=2, peer_dir=trace.disks[2].dir, req_ep=1)
+    trace.now_ns += 400 * MS
+    trace.emit(1, "quorum", ok=False, heard=[], since_ms=QUORUM_MS, quorum_ms=QUORUM_MS)
+    assert Monitor([StepDown()]).feed_all(trace.run().events) == []
