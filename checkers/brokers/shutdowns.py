@@ -52,10 +52,7 @@ def kept_waiting(
     """
     checked, found = 0, list[Anomaly]()
     beats = [word for word in said if word.f in HEARTBEATS]
-    for who, stop in _stops(log).items():
-        if not stop.is_clear or who in unsure:
-            continue
-        own = sorted((w for w in beats if (w.broker, w.epoch) == who), key=lambda w: w.invoked_ns)
+    for who, stop, own in _certain_stops(log, beats, unsure):
         first = next((w for w in own if w.f == "shut-down"), None)
         if first is None or first.fenced or first.shut_down:
             continue
@@ -101,10 +98,7 @@ def let_go_early(
     checked, found = 0, list[Anomaly]()
     beats = [word for word in said if word.f in HEARTBEATS]
     stopping = {(w.broker, w.epoch) for w in beats if w.f == "shut-down"}
-    for who, stop in _stops(log).items():
-        if not stop.is_clear or who in unsure:
-            continue
-        own = sorted((w for w in beats if (w.broker, w.epoch) == who), key=lambda w: w.invoked_ns)
+    for who, stop, own in _certain_stops(log, beats, unsure):
         waits = [w for w in own if w.f == "shut-down" and not w.fenced and not w.shut_down]
         first = waits[0] if waits else None
         last = next((w for w in own if first and w.invoked_ns > first.done_ns and w.fenced), None)
@@ -204,6 +198,16 @@ def _knows(other: Incarnation, need: int, word: Word, beats: Sequence[Word]) -> 
         return False
     last = max(enough, key=lambda w: w.invoked_ns)
     return all(w.offset >= need for w in its if w.done_ns >= last.invoked_ns)
+
+
+def _certain_stops(
+    log: Sequence[LogBatch], beats: Sequence[Word], unsure: frozenset[Incarnation]
+) -> Iterator[tuple[Incarnation, _Stop, list[Word]]]:
+    """Give who began to stop, once and for all, with its heartbeats in their order."""
+    for who, stop in _stops(log).items():
+        if stop.is_clear and who not in unsure:
+            own = [word for word in beats if (word.broker, word.epoch) == who]
+            yield who, stop, sorted(own, key=lambda word: word.invoked_ns)
 
 
 def _stops(log: Sequence[LogBatch]) -> Mapping[Incarnation, _Stop]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from checkers.invariants.changes import Change
 from checkers.invariants.eligible import C14, may_lead
-from checkers.invariants.granted import Partition, named
+from checkers.invariants.granted import named
 from harness.verdict import Anomaly
 from node.metadata import schemas as s
 from node.metadata.image import MetadataImage
@@ -25,15 +26,12 @@ class LeaderChoice:
 
     def __init__(self) -> None:
         self.checked = 0
-        self._before: PartitionState | None = None  # the partition that a record is about
-        self._chosen: list[tuple[Partition, PartitionState, PartitionState]] = []
+        self._chosen: list[Change] = []
         self._told: set[int] = set()  # brokers of which a batch tells something
 
-    def record(self, record: s.MetadataRecord, image: MetadataImage) -> None:
+    def record(self, record: s.MetadataRecord) -> None:
         """Take in a record of a batch, before it is applied to the image."""
         match record:
-            case s.PartitionChangeRecord() if record.topic_id is not None:
-                self._before = image.partition(record.topic_id, record.partition_id)
             case s.FenceBrokerRecord() | s.UnfenceBrokerRecord():
                 self._told.add(record.id)
             case (
@@ -45,15 +43,10 @@ class LeaderChoice:
             case _:
                 pass
 
-    def applied(self, record: s.MetadataRecord, image: MetadataImage) -> None:
-        """Take in what a record has made of the image."""
-        if not isinstance(record, s.PartitionChangeRecord) or record.topic_id is None:
-            return
-        partition, before = (record.topic_id, record.partition_id), self._before
-        after = image.partition(*partition)
-        if before is None or after is None or after.leader in (NO_LEADER, before.leader):
-            return
-        self._chosen.append((partition, before, after))
+    def applied(self, change: Change) -> None:
+        """Take in what a record has made of a partition."""
+        if change.after.leader not in (NO_LEADER, change.before.leader):
+            self._chosen.append(change)
 
     def after(self, image: MetadataImage, last: int) -> Iterator[Anomaly]:
         """Judge a batch, whose last offset it is, once it was applied."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from checkers.invariants.granted import Partition, named
+from checkers.invariants.changes import Change
+from checkers.invariants.granted import named
 from harness.verdict import Anomaly
-from node.metadata import schemas as s
 from node.metadata.features import IBP_3_6_IV0, METADATA_VERSION
 from node.metadata.image import MetadataImage
 from node.metadata.state import NO_LEADER, PartitionState
@@ -29,22 +29,11 @@ class EpochRises:
 
     def __init__(self) -> None:
         self.checked = 0
-        self._before: PartitionState | None = None  # the partition that a record is about
-        self._changed: list[tuple[Partition, PartitionState, PartitionState]] = []
+        self._changed: list[Change] = []
 
-    def record(self, record: s.MetadataRecord, image: MetadataImage) -> None:
-        """Take in a record of a batch, before it is applied to the image."""
-        if isinstance(record, s.PartitionChangeRecord) and record.topic_id is not None:
-            self._before = image.partition(record.topic_id, record.partition_id)
-
-    def applied(self, record: s.MetadataRecord, image: MetadataImage) -> None:
-        """Take in what a record has made of the image."""
-        if not isinstance(record, s.PartitionChangeRecord) or record.topic_id is None:
-            return
-        partition = record.topic_id, record.partition_id
-        after = image.partition(*partition)
-        if self._before is not None and after is not None:
-            self._changed.append((partition, self._before, after))
+    def applied(self, change: Change) -> None:
+        """Take in what a record has made of a partition."""
+        self._changed.append(change)
 
     def after(self, image: MetadataImage, last: int) -> Iterator[Anomaly]:
         """Judge a batch, whose last offset it is, once it was applied."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from checkers.invariants.changes import Change
 from checkers.invariants.eligible import C14, is_enabled
-from checkers.invariants.granted import Partition, named
+from checkers.invariants.granted import named
 from harness.kafka.incarnation import came_back_unclean
 from harness.verdict import Anomaly
 from node.metadata import schemas as s
 from node.metadata.image import MetadataImage
-from node.metadata.state import NO_LEADER, PartitionState
+from node.metadata.state import NO_LEADER
 
 AS_BEFORE = ", as before that one led"  # in an anomaly: nobody had cleared it
 
@@ -27,30 +28,19 @@ class LastLeaderGuard:
 
     def __init__(self) -> None:
         self.checked = 0
-        self._before: PartitionState | None = None  # the partition that a record is about
-        self._lost: list[tuple[Partition, PartitionState, PartitionState]] = []
+        self._lost: list[Change] = []
         self._died: set[int] = set()  # brokers that a batch tells of
 
-    def record(self, record: s.MetadataRecord, image: MetadataImage) -> None:
+    def record(self, record: s.MetadataRecord) -> None:
         """Take in a record of a batch, before it is applied to the image."""
-        match record:
-            case s.PartitionChangeRecord() if record.topic_id is not None:
-                self._before = image.partition(record.topic_id, record.partition_id)
-            case s.RegisterBrokerRecord() if came_back_unclean(record.incarnation_id):
-                self._died.add(record.broker_id)
-            case _:
-                pass
+        if isinstance(record, s.RegisterBrokerRecord) and came_back_unclean(record.incarnation_id):
+            self._died.add(record.broker_id)
 
-    def applied(self, record: s.MetadataRecord, image: MetadataImage) -> None:
-        """Take in what a record has made of the image."""
-        if not isinstance(record, s.PartitionChangeRecord) or record.topic_id is None:
-            return
-        partition, before = (record.topic_id, record.partition_id), self._before
-        after = image.partition(*partition)
-        if before is None or after is None or not is_enabled(image):
-            return
-        if before.leader != NO_LEADER and after.leader == NO_LEADER:
-            self._lost.append((partition, before, after))
+    def applied(self, change: Change, image: MetadataImage) -> None:
+        """Take in what a record has made of a partition, and of the image."""
+        lost = change.before.leader != NO_LEADER and change.after.leader == NO_LEADER
+        if lost and is_enabled(image):
+            self._lost.append(change)
 
     def after(self, image: MetadataImage, last: int) -> Iterator[Anomaly]:
         """Judge a batch, whose last offset it is, once it was applied."""

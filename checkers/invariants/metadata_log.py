@@ -11,6 +11,7 @@ from uuid import UUID
 
 from checkers.committed.reference import Reference
 from checkers.invariants.balance import Balance
+from checkers.invariants.changes import Changes
 from checkers.invariants.choice import LeaderChoice
 from checkers.invariants.cordons import CordonGuard
 from checkers.invariants.disks import DiskGuard
@@ -85,7 +86,7 @@ class MetadataWalk:
         self._cordons, self._shrinks = CordonGuard(), ShrinkGuard()
         self._last_leaders, self._minimum = LastLeaderGuard(), OneMinimum()
         self._rises, self._repeats = EpochRises(), Repeats()
-        self._choice = LeaderChoice()
+        self._choice, self._changes = LeaderChoice(), Changes()
         self._shutting_down: dict[int, int] = {}  # since which offset
         self._registrations: list[Event] = []
         self._shut_down: dict[tuple[int, int], Event] = {}  # by broker and epoch
@@ -171,20 +172,22 @@ class MetadataWalk:
                 self._joined.record(record, self._image, at)
                 self._eligible.record(record, self._image)
                 self._disks.record(record, self._image)
-                self._shrinks.record(record, self._image)
-                self._rises.record(record, self._image)
-                self._choice.record(record, self._image)
+                self._shrinks.record(record)
+                self._changes.record(record, self._image)
+                self._choice.record(record)
                 self._minimum.record(record)
                 yield from self._repeats.record(record, at)
-                self._last_leaders.record(record, self._image)
+                self._last_leaders.record(record)
                 yield from self._cordons.record(record, self._image, at)
                 apply_record(self._image, record, at)
                 self._eligible.applied(record, self._image)
                 self._disks.applied(record, self._image)
-                self._shrinks.applied(record, self._image)
-                self._rises.applied(record, self._image)
-                self._choice.applied(record, self._image)
-                self._last_leaders.applied(record, self._image)
+                change = self._changes.applied(record, self._image)
+                if change is not None:
+                    self._shrinks.applied(change, self._image)
+                    self._rises.applied(change)
+                    self._choice.applied(change)
+                    self._last_leaders.applied(change, self._image)
         for partition, before in self._before.items():
             after = self._image.partition(*partition)
             if after is not None and after != before:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from checkers.invariants.changes import Change
 from checkers.invariants.disks import RECOVERING
 from checkers.invariants.eligible import C14, MIN_ISR, is_enabled, min_isr
 from checkers.invariants.granted import Partition, named
@@ -29,16 +30,13 @@ class ShrinkGuard:
 
     def __init__(self) -> None:
         self.checked = 0
-        self._before: PartitionState | None = None  # the partition that a record is about
         self._shrunk: list[tuple[Partition, PartitionState, PartitionState, int]] = []
         self._registered: set[int] = set()  # brokers of which a batch tells a new process
         self._is_open = False  # a batch changes how many must be in sync, or clears who is eligible
 
-    def record(self, record: s.MetadataRecord, image: MetadataImage) -> None:
+    def record(self, record: s.MetadataRecord) -> None:
         """Take in a record of a batch, before it is applied to the image."""
         match record:
-            case s.PartitionChangeRecord() if record.topic_id is not None:
-                self._before = image.partition(record.topic_id, record.partition_id)
             case s.RegisterBrokerRecord():
                 self._registered.add(record.broker_id)
             case s.ClearElrRecord():
@@ -50,13 +48,10 @@ class ShrinkGuard:
             case _:
                 pass
 
-    def applied(self, record: s.MetadataRecord, image: MetadataImage) -> None:
-        """Take in what a record has made of the image."""
-        if not isinstance(record, s.PartitionChangeRecord) or record.topic_id is None:
-            return
-        partition, before = (record.topic_id, record.partition_id), self._before
-        after = image.partition(*partition)
-        if before is None or after is None or set(before.isr) <= set(after.isr):
+    def applied(self, change: Change, image: MetadataImage) -> None:
+        """Take in what a record has made of a partition, and of the image."""
+        partition, before, after = change
+        if set(before.isr) <= set(after.isr):
             return
         enough = min(min_isr(partition, image) or 1, len(after.replicas))
         if len(after.isr) < enough:

@@ -49,7 +49,7 @@ class _Life:
 
 @dataclass(slots=True)
 class _Records:
-    """What a leader has appended in one epoch: by when it had which offset."""
+    """Tells when a leader appended each offset in one epoch."""
 
     lasts: list[int] = field(default_factory=list)
     times_ns: list[int] = field(default_factory=list)
@@ -62,7 +62,7 @@ class _Records:
 
 @dataclass(slots=True)
 class _Told:
-    """What the nodes told of their fetches."""
+    """Gathers the events of all nodes that tell how fetches went."""
 
     lives: dict[_Process, _Life] = field(default_factory=lambda: defaultdict(_Life))
     accepted: dict[tuple[int, int, int], list[Event]] = field(

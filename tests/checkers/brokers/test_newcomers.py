@@ -54,7 +54,7 @@ def test_a_fenced_broker_of_which_nothing_was_heard_for_long_may_come_back() -> 
 
 
 def test_an_incarnation_that_registers_again_may_be_in_service() -> None:
-    """What it was before may be in a snapshot alone (seed 42 of the swarm, with ``brokers``)."""
+    """The log does not say that it serves: a snapshot does (seed 42 of the swarm, ``brokers``)."""
     assert not found(FIRST, (2.0, "register", "ok", B), REFUSED, service=None)
 
 
