@@ -14,8 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 
 from checkers.brokers.newcomers import turned_away
 from checkers.brokers.sessions import Sessions
-from checkers.brokers.shutdowns import kept_waiting, let_go_early
-from checkers.brokers.words import Registration, Word, caught_up, registrations, words
+from checkers.brokers.shutdowns import kept_waiting, let_go_early, let_go_unasked
+from checkers.brokers.words import (
+    Registration,
+    Word,
+    asked_to_stop,
+    caught_up,
+    registrations,
+    words,
+)
 from checkers.committed.reference import reference
 from checkers.invariants.brokers import BrokerEpochs, SessionTruth, UnfenceGuard
 from checkers.invariants.decisions import ShutdownGuard
@@ -71,6 +78,9 @@ def brokers(run: RunData) -> CheckResult:
         checked[LET_GO], early = let_go_early(said, *known)
         checked[REVIVED] += refusals + waits
         anomalies += [*turned, *kept, *early]
+    unasked, told = let_go_unasked(said, asked_to_stop(run.history))
+    checked[LET_GO] += unasked
+    anomalies += told
     reason = None if said else "no broker was told anything: nothing was judged"
     verdict = Valid.UNKNOWN if reason else Valid.VALID
     return CheckResult(

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from checkers.brokers.sessions import FENCE, MS, Incarnation, Reign, Service
-from checkers.brokers.words import HEARTBEATS, Word
+from checkers.brokers.words import HEARTBEATS, STOP, Word
 from harness.contracts.evidence import LogBatch
 from harness.verdict import Anomaly
 
@@ -53,7 +54,7 @@ def kept_waiting(
     checked, found = 0, list[Anomaly]()
     beats = [word for word in said if word.f in HEARTBEATS]
     for who, stop, own in _certain_stops(log, beats, unsure):
-        first = next((w for w in own if w.f == "shut-down"), None)
+        first = next((w for w in own if w.f == STOP), None)
         if first is None or first.fenced or first.shut_down:
             continue
         for word in own:
@@ -97,9 +98,9 @@ def let_go_early(
     """
     checked, found = 0, list[Anomaly]()
     beats = [word for word in said if word.f in HEARTBEATS]
-    stopping = {(w.broker, w.epoch) for w in beats if w.f == "shut-down"}
+    stopping = {(w.broker, w.epoch) for w in beats if w.f == STOP}
     for who, stop, own in _certain_stops(log, beats, unsure):
-        waits = [w for w in own if w.f == "shut-down" and not w.fenced and not w.shut_down]
+        waits = [w for w in own if w.f == STOP and not w.fenced and not w.shut_down]
         first = waits[0] if waits else None
         last = next((w for w in own if first and w.invoked_ns > first.done_ns and w.fenced), None)
         if first is None or last is None or not last.shut_down:
@@ -126,6 +127,33 @@ def let_go_early(
                 )
                 break
     return checked, found
+
+
+def let_go_unasked(
+    said: Sequence[Word], asked: Mapping[Incarnation | None, int]
+) -> tuple[int, list[Anomaly]]:
+    """Find brokers that were told to stop though they had never asked for it.
+
+    Args:
+        said: What brokers said, and what they were answered.
+        asked: Since when an incarnation may have asked, in ns; None: since when anybody may have.
+
+    Returns:
+        How many heartbeats of such brokers were looked at, and what was found.
+    """
+    anybody_ns = asked.get(None, inf)
+    unasked = [
+        word
+        for word in said
+        if word.f in HEARTBEATS
+        and word.done_ns < min(asked.get((word.broker, word.epoch), inf), anybody_ns)
+    ]
+    found = [
+        word.anomaly(C7, f"was told to stop by the answer to {word.f!r}, and had not asked for it")
+        for word in unasked
+        if word.shut_down
+    ]
+    return len(unasked), found
 
 
 def _ends_by(who: Incarnation, last: Word, services: Sequence[Service]) -> bool:

@@ -9,8 +9,9 @@ from harness.errors import HistoryFormatError
 from harness.history.ops import History, Interval
 from harness.verdict import Anomaly
 
-HEARTBEATS = frozenset({"heartbeat", "fence", "shut-down", "revive"})
-WANTS = frozenset({"fence", "shut-down"})  # heartbeats that end a session by themselves
+STOP = "shut-down"
+HEARTBEATS = frozenset({"heartbeat", "fence", STOP, "revive"})
+WANTS = frozenset({"fence", STOP})  # heartbeats that end a session by themselves
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,22 @@ def caught_up(history: History) -> dict[tuple[int, int], int]:
             if isinstance(offset, int) and offset >= epoch:
                 key = broker, epoch
                 since[key] = min(since.get(key, op.time_ns), op.time_ns)
+    return since
+
+
+def asked_to_stop(history: History) -> dict[tuple[int, int] | None, int]:
+    """Tell since when a broker may have asked to be let go, by broker and epoch.
+
+    Under None stands since when anybody may have: one of whom the history does not say who it was.
+    """
+    since: dict[tuple[int, int] | None, int] = {}
+    for interval in history.intervals():
+        op, end = interval.invocation, interval.completion
+        if op.f == STOP and interval.outcome != "fail":
+            told = end.value if end is not None and isinstance(end.value, dict) else {}
+            is_known = "broker" in told and "epoch" in told
+            who = (told["broker"], told["epoch"]) if is_known else None
+            since[who] = min(since.get(who, op.time_ns), op.time_ns)
     return since
 
 

@@ -37,7 +37,7 @@ from harness.run.recorder import OpList, Recorder, Silence
 from harness.run.runner import Run, RunOptions, RunPlan, RunResult
 from harness.sessions.live import verdict
 from harness.sessions.plan import Plan
-from harness.spec import SIM
+from harness.spec import SIM, RunSpec
 from harness.store.folder import RunDir, Store
 from harness.store.origin import Origin
 from harness.verdict import Anomaly, CheckResult, Known, Valid
@@ -45,6 +45,8 @@ from harness.verdict import Anomaly, CheckResult, Known, Valid
 OPTIONS = RunOptions(settle_s=5.0)
 NOWHERE = RunDir(Path("simulation"))  # no run of the store
 LINES_PER_HASH = 64
+CALLS_PER_NODE_MAX = 10_000  # callbacks in a second; the busiest healthy seed had 3,000 a node
+CALLS_PER_OP_MAX = 200  # likewise, of each op
 _decode = msgspec.json.Decoder().decode
 
 
@@ -228,8 +230,8 @@ def simulate(plan: Plan, options: RunOptions = OPTIONS, fork: Fork | None = None
     The invariants that go by events and committed records are watched meanwhile. At the first
     violation of one that ``plan.spec.stop_at`` names, or of any, the simulation ends at once:
     nobody does anything more, and what is judged is how it was at that moment. A simulation that
-    cannot go on, because nothing is left to do or because a node is never done at one moment, is a
-    finding too (L12).
+    cannot go on, because nothing is left to do, a node is never done at one moment, or nodes do
+    many times what healthy ones do, is a finding too (L12).
 
     Whatever of the harness breaks on the way ends the simulation, not its caller: ``SimRun.broken``
     says it, and what was seen until then is judged.
@@ -247,7 +249,7 @@ def simulate(plan: Plan, options: RunOptions = OPTIONS, fork: Fork | None = None
         with ExitStack() as stack:
             stage = _Stage(plan, stack, fork)
             try:
-                sim.run(lambda: stage.play(options))
+                sim.run(lambda: stage.play(options), _calls_per_s_max(plan.spec))
             except sim.StalledError as error:
                 stage.stalled = str(error)
             except Exception as error:
@@ -258,6 +260,11 @@ def simulate(plan: Plan, options: RunOptions = OPTIONS, fork: Fork | None = None
         judged = stage.judged()
         stage.let_go()
         return judged
+
+
+def _calls_per_s_max(spec: RunSpec) -> float:
+    """Give how many callbacks a simulated second may have: healthy nodes need a third of it."""
+    return CALLS_PER_NODE_MAX * (spec.voters + spec.observers) + CALLS_PER_OP_MAX * spec.rate_hz
 
 
 @cache

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from contextvars import Context, copy_context
 from heapq import heapify, heappop, heappush
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, cast
 
 from node.sim.process_state import NS_PER_S, RUNNING, ProcessState, VirtualHandle
@@ -30,6 +31,7 @@ else:
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 CALLS_AT_ONE_TIME_MAX: Final = 100_000
+BUSY_FOR_NS: Final = 10 * NS_PER_S  # as long must more be called than may be, on the average
 OBJECTS_PER_COLLECTION: Final = 100_000  # most of what is made stays, as trace or history
 
 ErrorHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
@@ -38,14 +40,15 @@ ErrorHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]
 class StalledError(Exception):
     """Raised when the simulation cannot go on: nothing is left to do, or time stands still.
 
-    Or a callback never ends.
+    Or a callback never ends, or so much is done that time goes on too slowly.
     """
 
 
 class VirtualLoop(_Base):
     """Runs callbacks in the order in which they came, timers by time and then by that order."""
 
-    def __init__(self) -> None:
+    def __init__(self, calls_per_s_max: float = inf) -> None:
+        """Make a loop that may call so often in a simulated second, on the average of ten."""
         self.now_ns = 0
         self.calls = 0  # made so far
         self._ready: deque[VirtualHandle] = deque()
@@ -56,6 +59,9 @@ class VirtualLoop(_Base):
         self._stopping = False
         self._closed = False
         self._on_error: ErrorHandler | None = None
+        self._calls_per_s_max = calls_per_s_max
+        self._counted_ns = BUSY_FOR_NS  # when the calls are counted next
+        self._counted = 0  # calls when they were counted last
 
     # ------------------------------------------------------------------ time
 
@@ -195,6 +201,8 @@ class VirtualLoop(_Base):
                 ready.append(self._next_timer())
                 if self.now_ns != before_ns:
                     calls_until = self.calls + CALLS_AT_ONE_TIME_MAX
+                    if self.now_ns >= self._counted_ns:
+                        self._count_calls()
             handle = ready.popleft()
             if handle.is_cancelled:
                 continue
@@ -214,6 +222,17 @@ class VirtualLoop(_Base):
                 )
             if self.calls > calls_until:
                 raise StalledError(f"time stands still at {self.now_ns} ns")
+
+    def _count_calls(self) -> None:
+        """Raise StalledError if too much was called since the calls were counted last."""
+        since_ns = self.now_ns - self._counted_ns + BUSY_FOR_NS
+        per_s = (self.calls - self._counted) * NS_PER_S / since_ns
+        if per_s > self._calls_per_s_max:
+            raise StalledError(
+                f"{per_s:,.0f} calls a second for {since_ns / NS_PER_S:.0f} s, at {self.now_ns} ns:"
+                f" {self._calls_per_s_max:,.0f} were too many"
+            )
+        self._counted, self._counted_ns = self.calls, self.now_ns + BUSY_FOR_NS
 
     def _next_timer(self) -> VirtualHandle:
         """Move the clock on to the next timer that still counts."""

@@ -743,6 +743,8 @@ def test_without_final_logs_acknowledged_writes_are_undecided() -> None:
 
 def stopped(trace: Trace) -> Trace:
     for node in trace.disks:
+        if trace.role_of(node) == "leader":
+            trace.role(node, "resigned")
         trace.emit(node, "stop", why="signal")
     return trace
 

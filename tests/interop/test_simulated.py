@@ -101,6 +101,7 @@ def test_invariants_are_judged_by_its_own_events(stores: list[Path]) -> None:
             for name, count in each.get("checked", {}).items():
                 checked[name] = checked.get(name, 0) + count
     wanted = "S1 S2 S3 S4 S7 S8 S9 S11 S12 S13 S14 S15 S16 S17 S19 S20 S21 S29 S31 S35 S36 C8 C10"
+    assert checked["L9"]
     assert not [name for name in wanted.split() if not checked.get(name)], checked
 
 
@@ -114,6 +115,13 @@ def test_credits_answers_claims_and_images_are_told(stores: list[Path]) -> None:
         assert told[f"{kind} of controllers"], told
         assert told[f"{kind} of raft alone"], told
     assert told["image of controllers"], told
+
+
+def test_the_last_word_of_each_node_is_that_it_has_stopped(stores: list[Path]) -> None:
+    """It was written and never handed on: nothing that goes by good order was judged."""
+    files = [path for path in stores[0].glob("*/*/events/*.jsonl") if path.stat().st_size]
+    lasts = [json.loads(path.read_bytes().splitlines()[-1])["t"] for path in files]
+    assert Counter(lasts) == {"stop": 3 * SEEDS}
 
 
 def repro(

@@ -96,7 +96,7 @@ def test_a_life_in_good_order_is_valid() -> None:
         changes={0.31: -1, 1.6: 1},
     )
     assert result.valid is Valid.VALID, result.anomalies
-    assert result.checked == {"C1": 7, "C6": 2, "C7": 0, "C12": 1, "L10": 1}
+    assert result.checked == {"C1": 7, "C6": 2, "C7": 4, "C12": 1, "L10": 1}
 
 
 @pytest.mark.parametrize(
@@ -111,6 +111,7 @@ def test_a_life_in_good_order_is_valid() -> None:
         ([beat(offset=4, fenced=True, caught_up=True)], "C6"),
         ([beat(offset=4, caught_up=False)], "C6"),
         ([beat(f="revive", fenced=True)], "L10"),
+        ([beat(f="fence", fenced=True, shut_down=True)], "C7"),
     ],
 )
 def test_what_a_broker_must_not_be_told_is_found(ends: Any, invariant: str) -> None:
@@ -133,7 +134,8 @@ def test_an_incarnation_that_another_took_the_place_of_may_come_back_as_a_new_on
 
 
 def test_the_end_of_a_shutdown_that_was_begun_before_is_no_failure_to_come_back() -> None:
-    assert judge(beat(f="revive", fenced=True, shut_down=True)).valid is Valid.VALID
+    stops = beat(f="shut-down")
+    assert judge(stops, beat(f="revive", fenced=True, shut_down=True)).valid is Valid.VALID
 
 
 def test_two_that_come_back_at_once_may_register_it_twice() -> None:

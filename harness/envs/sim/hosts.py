@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -40,9 +41,17 @@ Sink = Callable[[str, bytes], None]  # takes a node's name and a line of its eve
 __all__ = ["Sim", "StalledError", "run"]
 
 
-def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine on a virtual loop of its own; a ``Sim`` can be made in it."""
-    loop = VirtualLoop()
+def run(main: Callable[[], Coroutine[Any, Any, T]], calls_per_s_max: float = inf) -> T:
+    """Run a coroutine on a virtual loop of its own; a ``Sim`` can be made in it.
+
+    Args:
+        main: Makes the coroutine.
+        calls_per_s_max: How often the loop may call something in a simulated second.
+
+    Raises:
+        StalledError: The simulation cannot go on.
+    """
+    loop = VirtualLoop(calls_per_s_max)
     try:
         return loop.run_until_complete(main())
     finally:

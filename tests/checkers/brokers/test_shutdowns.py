@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from checkers.brokers.sessions import Incarnation, Reign, Service
-from checkers.brokers.shutdowns import kept_waiting, let_go_early
+from checkers.brokers.shutdowns import kept_waiting, let_go_early, let_go_unasked
 from checkers.brokers.words import Word
 from harness.contracts.evidence import LogBatch
 
@@ -188,3 +188,28 @@ def test_a_way_out_that_is_not_certain_is_not_judged(changes: dict[str, Any]) ->
 
 def test_who_may_be_heard_of_later_keeps_nobody() -> None:
     assert early(unsure=frozenset({X})) == (1, 0)
+
+
+# --------------------------------------------------------------------------- told to stop unasked
+
+UNASKED = [beat(1, B, 1), beat(3, B, 1, "fence", shut_down=True)]
+
+
+def test_who_is_told_to_stop_and_has_not_asked_for_it_is_told_of() -> None:
+    checked, (told,) = let_go_unasked(UNASKED, {})
+    assert (checked, told.invariant) == (2, "C7")
+    assert told.message == (
+        "broker 1 (op 7) was told to stop by the answer to 'fence', and had not asked for it"
+    )
+
+
+@pytest.mark.parametrize("who", [B, None])
+def test_who_may_have_asked_to_stop_may_be_told_to(who: Incarnation | None) -> None:
+    assert let_go_unasked(UNASKED, {who: 2 * S}) == (1, [])
+
+
+@pytest.mark.parametrize("asked", [{X: 2 * S}, {B: 4 * S}, {None: 4 * S}])
+def test_what_another_asked_or_what_was_asked_later_is_no_reason(
+    asked: Mapping[Incarnation | None, int],
+) -> None:
+    assert len(let_go_unasked(UNASKED, asked)[1]) == 1

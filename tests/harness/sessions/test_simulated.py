@@ -25,7 +25,7 @@ from harness.errors import UsageError
 from harness.kafka.client import KafkaClient
 from harness.processes.crew import Local
 from harness.run.judge import judge_here
-from harness.sessions import zoo
+from harness.sessions import simulated, zoo
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import SimRun, save, simulate
 from harness.spec import RunSpec
@@ -325,6 +325,16 @@ def test_a_node_that_is_never_done_is_a_finding(monkeypatch: pytest.MonkeyPatch)
     (found,) = [a for a in run.judgement.anomalies if a.invariant == "L12"]
     assert "time stands still" in found.message
     assert run.events > 0
+
+
+def test_nodes_that_are_far_too_busy_are_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulated, "CALLS_PER_NODE_MAX", 20)
+    monkeypatch.setattr(simulated, "CALLS_PER_OP_MAX", 0)
+    run = run_of(1, "kill")
+    assert run.verdict is Valid.INVALID
+    (found,) = [a for a in run.judgement.anomalies if a.invariant == "L12"]
+    assert found.message.endswith(" ns: 100 were too many")
+    assert run.simulated_ns < 11e9
 
 
 def break_at(monkeypatch: pytest.MonkeyPatch, start: int | None, where: str) -> None:

@@ -128,6 +128,26 @@ def test_timers_that_are_always_due_do_not_move_time_either(
         loop.run_forever()
 
 
+async def sleeping(loop: VirtualLoop, pause_s: float) -> None:
+    """Sleep again and again for 25 s: two calls each, of the timer and of the task."""
+    while loop.now_ns < 25 * NS_PER_S:  # noqa: ASYNC110 - that is the point
+        await asyncio.sleep(pause_s)
+
+
+def test_a_loop_that_is_far_too_busy_is_ended() -> None:
+    """Elections without end, of a changed Apache Kafka, took minutes of CPU for each seed."""
+    loop = VirtualLoop(calls_per_s_max=2_000)
+    with pytest.raises(StalledError, match="4,000 calls a second for 10 s, at 10000"):
+        loop.run_until_complete(sleeping(loop, 0.000_5))
+    loop.close()
+
+
+def test_a_loop_may_be_busy_to_its_limit() -> None:
+    loop = VirtualLoop(calls_per_s_max=2_010)  # the first call is none of a sleep
+    loop.run_until_complete(sleeping(loop, 0.001))
+    loop.close()
+
+
 def _loops_for_ever() -> None:
     while True:
         try:

@@ -233,7 +233,7 @@ class Trace:
         self.role(winner, "prospective", by=None)
         for other in others:
             self.emit(winner, "votereq", pre=True, to=other)
-            if self._role_of(other) != "leader":
+            if self.role_of(other) != "leader":
                 self.role(other, "prospective", by=None)  # it misses its leader, too
             self.grant(other, winner, pre=True)
         self.persist(winner, epoch, voted=winner)
@@ -253,7 +253,7 @@ class Trace:
         for other in [*others, *self.observers]:
             self.follow(other, winner)
 
-    def _role_of(self, node: int) -> str | None:
+    def role_of(self, node: int) -> str | None:
         """The role of a node's process, as far as it has told."""
         told = [e for e in self.events[f"n{node}"] if e["t"] == "role"]
         return told[-1]["to"] if told and told[-1]["inc"] == self.disks[node].inc else None

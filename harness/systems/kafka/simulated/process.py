@@ -212,6 +212,7 @@ class KafkaProcess:
             self.put(pack(Kind.SHUTDOWN, SHUTDOWN_MS))
             await self._stopped
             self.trace("stop", self.epoch, why="signal")
+            self._tracer.flush()
         self._close()
         await self._listener.close()
 

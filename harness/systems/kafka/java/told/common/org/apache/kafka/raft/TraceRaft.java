@@ -35,6 +35,18 @@ final class TraceRaft {
         return OptionalLong.of((Long) TraceInside.get(TraceInside.get(candidate, "backoffTimer"), "timeoutMs"));
     }
 
+    /** How long the timer of a follower runs that was set last: until it stands, unless it hears of its leader. */
+    static long fetchTimeoutMs(FollowerState follower) {
+        return (Long) TraceInside.get(TraceInside.get(follower, "fetchTimer"), "timeoutMs");
+    }
+
+    /** The setting controller.quorum.election.backoff.max.ms. */
+    static int electionBackoffMaxMs(KafkaRaftClient<?> client) {
+        boolean isOfRaft = TraceInside.has(KafkaRaftClient.class, "raftConfig"); // up to 3.7
+        Object config = TraceInside.get(TraceInside.field(KafkaRaftClient.class, isOfRaft ? "raftConfig" : "quorumConfig"), client);
+        return (Integer) TraceInside.call(config, "electionBackoffMaxMs");
+    }
+
     static Optional<Uuid> directory(Uuid id) {
         return id.equals(Uuid.ZERO_UUID) ? Optional.empty() : Optional.of(id);
     }

@@ -3,6 +3,7 @@ package org.apache.kafka.raft;
 import java.util.Optional;
 import java.util.OptionalLong;
 
+import org.apache.kafka.common.message.EndQuorumEpochRequestData;
 import org.apache.kafka.common.message.FetchRequestData;
 import org.apache.kafka.common.message.FetchResponseData;
 import org.apache.kafka.common.message.VoteRequestData;
@@ -264,12 +265,27 @@ final class TraceTeller {
                 .directory("peer_dir", asked.directory()).known("req_ep", asked.epoch()).put("code", asked.error()).end();
             return;
         }
-        node.event("rpc_ok").put("api", asked.api()).known("peer", asked.peer())
-            .directory("peer_dir", asked.directory()).known("req_ep", asked.epoch()).end();
+        TraceEvents told = node.event("rpc_ok").put("api", asked.api()).known("peer", asked.peer())
+            .directory("peer_dir", asked.directory()).known("req_ep", asked.epoch());
+        if (request instanceof EndQuorumEpochRequestData end) {
+            succession(told, end.topics().get(0).partitions().get(0));
+        }
+        told.end();
         if (TraceClient.waitsForCommit(request)) {
             voters();
             ack(asked.api(), votersAt.orElse(-1));
         }
+    }
+
+    /** The order in which voters stand after that leader, and how long this one waits for its turn. */
+    private void succession(TraceEvents told, EndQuorumEpochRequestData.PartitionData asked) {
+        QuorumState quorum = node.quorum();
+        if (!quorum.isFollower() || quorum.followerStateOrThrow().leaderId() != asked.leaderId()) {
+            return;
+        }
+        told.keys("preferred", TraceClient.preferred(asked))
+            .put("wait_ms", TraceRaft.fetchTimeoutMs(quorum.followerStateOrThrow()))
+            .put("backoff_ms", TraceRaft.electionBackoffMaxMs(node.raft()));
     }
 
     /** A request whose last record has that offset is answered. */

@@ -10,6 +10,7 @@ import java.util.OptionalLong;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.message.AddRaftVoterRequestData;
 import org.apache.kafka.common.message.AddRaftVoterResponseData;
+import org.apache.kafka.common.message.EndQuorumEpochRequestData;
 import org.apache.kafka.common.message.FetchRequestData;
 import org.apache.kafka.common.message.FetchSnapshotRequestData;
 import org.apache.kafka.common.message.RemoveRaftVoterRequestData;
@@ -64,6 +65,17 @@ final class TraceClient {
 
     static Optional<Uuid> directory(FetchSnapshotRequestData.PartitionSnapshot asked) {
         return TraceRaft.directory(asked.replicaDirectoryId());
+    }
+
+    /** The voters that a leader which resigns would have as its successors, the best first. */
+    static List<ReplicaKey> preferred(EndQuorumEpochRequestData.PartitionData asked) {
+        List<ReplicaKey> found = new ArrayList<>();
+        asked.preferredCandidates().forEach(each ->
+            found.add(ReplicaKey.of(each.candidateId(), each.candidateDirectoryId())));
+        if (found.isEmpty()) { // of a leader that asks as releases up to 3.8 do
+            asked.preferredSuccessors().forEach(id -> found.add(ReplicaKey.of(id, Uuid.ZERO_UUID)));
+        }
+        return found;
     }
 
     /** A change of the voters, or null. */

@@ -8,6 +8,7 @@ import java.util.Optional;
 import java.util.OptionalLong;
 
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.message.EndQuorumEpochRequestData;
 import org.apache.kafka.common.message.FetchRequestData;
 import org.apache.kafka.common.message.FetchSnapshotRequestData;
 import org.apache.kafka.common.protocol.ApiMessage;
@@ -53,6 +54,11 @@ final class TraceClient {
 
     static Optional<Uuid> directory(FetchSnapshotRequestData.PartitionSnapshot asked) {
         return Optional.empty();
+    }
+
+    /** The voters that a leader which resigns would have as its successors, the best first. */
+    static List<ReplicaKey> preferred(EndQuorumEpochRequestData.PartitionData asked) {
+        return asked.preferredSuccessors().stream().map(ReplicaKey::of).toList();
     }
 
     /** There are no changes of the voters. */
