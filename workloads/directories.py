@@ -47,6 +47,7 @@ from workloads.isr import (
     PARTITIONS,
     IsrOps,
     Shared,
+    index_of,
     the_topic,
 )
 
@@ -175,7 +176,7 @@ class DirectoryOps:
             directory = LOST_DIR
         elif directory in broker.failed:
             raise Outcome("has-failed", definite=True)
-        wanted = _assignment(broker.id, broker.epoch, directory, known.topic_id)
+        wanted = _assignment(broker.id, broker.epoch, directory, known.topic_id, index_of(key))
 
         async def attempt(connection: Caller) -> None:
             of_directories = no_error(await request(connection, wanted)).directories
@@ -190,9 +191,9 @@ class DirectoryOps:
 
 
 def _assignment(
-    broker_id: int, epoch: int, directory: UUID, topic_id: UUID
+    broker_id: int, epoch: int, directory: UUID, topic_id: UUID, index: int
 ) -> AssignReplicasToDirsRequest:
-    topic = TopicData(topic_id=topic_id, partitions=(PartitionData(partition_index=i32(0)),))
+    topic = TopicData(topic_id=topic_id, partitions=(PartitionData(partition_index=i32(index)),))
     return AssignReplicasToDirsRequest(
         broker_id=BrokerId(broker_id),
         broker_epoch=i64(epoch),

@@ -46,6 +46,7 @@ from workloads.isr import (
     TOPIC_PREFIX,
     IsrOps,
     Shared,
+    index_of,
 )
 
 SETTINGS = {"broker.session.timeout.ms": "2000", HEARTBEAT_SETTING: "300"}
@@ -148,7 +149,7 @@ class ElrOps:
                 case "elect":
                     return op.with_(
                         type="ok",
-                        value={"told": await elect(self._route, TOPIC_PREFIX + (op.key or ""))},
+                        value={"told": await self._elect(op.key or "")},
                     )
                 case "retire":
                     await self._topics.delete(TOPIC_PREFIX + (op.key or ""))
@@ -167,6 +168,10 @@ class ElrOps:
         except Outcome as outcome:
             return op.with_(type="fail" if outcome.definite else "info", error=outcome.error)
 
+    async def _elect(self, key: str) -> str:
+        """Ask for a leader of the key's partition."""
+        return await elect(self._route, TOPIC_PREFIX + key, index_of(key))
+
     async def _flash(self, key: str, size: int) -> None:
         """Make a topic and delete it, then set the minimum of the cluster: all soon after another.
 
@@ -182,13 +187,13 @@ class ElrOps:
             raise Outcome(outcome.error, definite=False) from outcome
 
 
-async def elect(route: Route, topic: str) -> str:
+async def elect(route: Route, topic: str, index: int = 0) -> str:
     """Ask for a leader, at the cost of messages where there is no other; what came of it.
 
     Raises:
         Outcome: It was refused for another reason, or nobody knows.
     """
-    partition = TopicPartitions(topic=TopicName(topic), partitions=(i32(0),))
+    partition = TopicPartitions(topic=TopicName(topic), partitions=(i32(index),))
     wanted = ElectLeadersRequest(
         election_type=i8(UNCLEAN), topic_partitions=(partition,), timeout=REQUEST_TIMEOUT
     )

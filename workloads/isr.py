@@ -51,7 +51,8 @@ from workloads.common.abilities import refuse_without
 from workloads.common.keys import Keys
 
 BROKERS = 3
-PARTITIONS = 2  # in use at a time
+PARTITIONS = 2  # in use at a time, each of a topic of its own
+TOPIC_PARTITIONS = 3
 OPS_PER_PARTITION = 150  # of a kind; then come the next ones
 TOPIC_PREFIX = "register-isr-"  # topics of this name are the clients' own affair, see ``effects``
 WITH_EPOCHS = "new_isr_with_epochs"
@@ -160,7 +161,8 @@ class IsrOps:
                 case "describe" | "local-describe":
                     known = await self._look(op.key or "", by_s)
                     node = self._lookout if op.f != "describe" else op.node
-                    return op.with_(type="ok", value=_told(known), node=node)
+                    shown = _told(known) | {"partition": index_of(op.key or "")}
+                    return op.with_(type="ok", value=shown, node=node)
                 case "restart":
                     epoch = await self._fleet.restart(asked["member"], self._route, by_s)
                     return op.with_(type="ok", value={**asked, "epoch": epoch})
@@ -200,7 +202,7 @@ class IsrOps:
 
         async def attempt(connection: Caller) -> Any:
             version = spoken(connection, ApiKey.ALTER_PARTITION)
-            message = _message(topic_id, asked["asked"], version)
+            message = _message(topic_id, index_of(key), asked["asked"], version)
             answer = no_error(await request(connection, message))
             return the_row(the_topic(answer.topics).partitions)
 
@@ -255,7 +257,7 @@ class IsrOps:
             if key not in self._shared.known:
                 await self._make(key, by_s)
         topic = await self._describe(key, by_s)
-        row = the_row(topic.partitions)
+        row = the_row([each for each in topic.partitions if each.partition_index == index_of(key)])
         last = self._shared.known.get(key)
         led = int(row.leader_epoch)
         # only brokers are told the partition epoch: it grew at least as often as the leader's
@@ -283,10 +285,22 @@ class IsrOps:
         first = int(key.removeprefix("p")) % len(ids)
         try:
             replicas = (ids[first:] + ids[:first])[: self._shared.factor]
-            await create_by_hand(self._route, TOPIC_PREFIX + key, replicas, by_s)
+            await create_by_hand(
+                self._route,
+                TOPIC_PREFIX + key,
+                replicas,
+                by_s,
+                partitions=TOPIC_PARTITIONS,
+                index=index_of(key),
+            )
         except Outcome as outcome:
             if outcome.error != EXISTS:
                 raise Outcome(f"create-topic: {outcome.error}", definite=True) from outcome
+
+
+def index_of(key: str) -> int:
+    """Tell which partition of its topic the ops of a key are about; the others are only there."""
+    return int(key.removeprefix("p")) % TOPIC_PARTITIONS
 
 
 def the_topic(topics: Any) -> Any:
@@ -308,7 +322,7 @@ async def _describe(connection: Caller, key: str) -> Any:
     return the_row(rows)
 
 
-def _message(topic_id: UUID, asked: dict[str, Any], version: int) -> RequestPayload:
+def _message(topic_id: UUID, index: int, asked: dict[str, Any], version: int) -> RequestPayload:
     """The request in a version; before 3 it says no epochs of members (KIP-903)."""
     payload = api_schema(ApiKey.ALTER_PARTITION, version).request
     broker, epoch = asked["leader"]
@@ -316,7 +330,7 @@ def _message(topic_id: UUID, asked: dict[str, Any], version: int) -> RequestPayl
     partition = build(
         payload,
         "PartitionData",
-        partition_index=i32(0),
+        partition_index=i32(index),
         leader_epoch=i32(asked["lep"]),
         new_isr=tuple(id_ for id_, _ in members),
         new_isr_with_epochs=tuple(

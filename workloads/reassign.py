@@ -42,6 +42,7 @@ from workloads.isr import (
     TOPIC_PREFIX,
     IsrOps,
     Shared,
+    index_of,
 )
 
 BROKERS, FACTOR = 4, 3
@@ -134,10 +135,10 @@ class ReassignOps:
         return op.with_(type="ok")
 
     async def _reassign(self, key: str, places: list[int] | None) -> None:
-        """Have the topic's partition move to these brokers; None: give a move up."""
+        """Have the key's partition move to these brokers; None: give a move up."""
         ids = self._fleet.ids
         partition = ReassignablePartition(
-            partition_index=i32(0),
+            partition_index=i32(index_of(key)),
             replicas=None if places is None else tuple(BrokerId(ids[each]) for each in places),
         )
         topic = ReassignableTopic(name=TopicName(TOPIC_PREFIX + key), partitions=(partition,))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Final
 
 from checkers.committed.effects import (
@@ -72,10 +73,15 @@ def whole(topic: Topic) -> Hashable:
     return topic.id, len(topic.partitions), frozenset(topic.configs.items())
 
 
-def first_partition(topic: Topic) -> Hashable:
-    """The leader, leader epoch and ISR of partition 0; None: there is none."""
-    at = topic.partitions.get(0)
-    return None if at is None else (at.leader, at.leader_epoch, at.isr)
+@cache
+def partition(index: int) -> View:
+    """The view of one partition: its leader, leader epoch and ISR; None: there is none."""
+
+    def one(topic: Topic) -> Hashable:
+        at = topic.partitions.get(index)
+        return None if at is None else (at.leader, at.leader_epoch, at.isr)
+
+    return one
 
 
 def layout(topic: Topic) -> Hashable:

@@ -38,8 +38,8 @@ C14 = Meaning(
     "C14",
     title="a leader where there may be one",
     promise=(
-        "In the end a partition has a leader if a member of its ISR is in service; with eligible "
-        "leader replicas, where that is empty, also if one of them is, or else its last leader. "
+        "A partition has a leader once a member of its ISR is in service; with eligible leader "
+        "replicas, where that is empty, also once one of them is, and in the end its last leader. "
         "Who leaves an ISR that gets too small is eligible. The first replica of those who may "
         "lead is chosen."
     ),
@@ -78,6 +78,7 @@ class EligibleLeaders:
         self._died: set[int] = set()  # brokers that a batch tells of
         self._given_up: set[Partition] = set()  # of which a batch gives up a reassignment
         self._due: dict[Partition, None] = {}  # of which a batch changes something
+        self._let_in: set[int] = set()  # brokers that a batch may take into service
         self._all = False  # it changes what counts for every partition
         self._enabled = False
         self._were_eligible: dict[Partition, set[int]] = {}  # as they were switched off
@@ -103,6 +104,10 @@ class EligibleLeaders:
                 old = image.brokers.get(record.broker_id)
                 if old is None or old.incarnation != record.incarnation_id:
                     self._dies(record.broker_id)
+            case s.BrokerRegistrationChangeRecord():
+                self._may_come(record.broker_id, image)
+            case s.UnfenceBrokerRecord():
+                self._may_come(record.id, image)
             case s.ConfigRecord() if record.name == MIN_ISR:
                 self._all = True
             case s.FeatureLevelRecord() if record.name == ELR_VERSION:
@@ -145,6 +150,9 @@ class EligibleLeaders:
                 whole = self._whole[partition]
                 yield from self._judge(partition, whole, state, image, last)
                 whole |= {*state.isr, *state.eligible_leaders}  # what is wrong is told once
+        if self._let_in:
+            yield from self._not_led(image, last)
+        self._let_in.clear()
         self._died.clear()
         self._due.clear()
         self._given_up.clear()
@@ -183,6 +191,28 @@ class EligibleLeaders:
         enough = min(min_isr(partition, image) or 1, len(state.replicas))
         if state.leader != NO_LEADER and len(state.isr) >= enough:
             self._whole[partition] &= set(state.isr)
+
+    def _may_come(self, broker_id: int, image: MetadataImage) -> None:
+        """Note a broker of which a record tells, if it was out of service."""
+        old = image.brokers.get(broker_id)
+        if old is not None and old.fenced:
+            self._let_in.add(broker_id)
+
+    def _not_led(self, image: MetadataImage, last: int) -> Iterator[Anomaly]:
+        """Tell of partitions that nobody leads though a batch has let in who may lead them."""
+        for partition in image.leaderless_partitions():
+            state = image.partition(*partition)
+            if state is None:
+                continue
+            self.checked += 1
+            fit = state.isr or (state.eligible_leaders if self._enabled else ())
+            able = sorted(b for b in self._let_in.intersection(fit) if may_lead(b, state, image))
+            if able:
+                yield Anomaly(
+                    C14.name,
+                    f"partition {named(partition, image)} has no leader after offset {last}, at"
+                    f" which brokers {able} have come into service, who may lead it: {state}",
+                )
 
     def left_alone(self, image: MetadataImage) -> Iterator[Anomaly]:
         """Tell of partitions that nobody leads in the end, though somebody in service could."""

@@ -21,9 +21,9 @@ from checkers.committed.topics import (
     Versions,
     Wanted,
     elements,
-    first_partition,
     layout,
     layout_with_eligible,
+    partition,
     register,
     whole,
 )
@@ -36,6 +36,7 @@ from harness.verdict import Anomaly
 NAME = "C8"
 BEHIND = "L8"
 BY_ID = frozenset((layout, layout_with_eligible, whole))  # show the id of a topic, or None
+ONCE = BY_ID | {elements, register}  # show nothing again that was over
 NOTHING = -1  # the offset of "never written"
 START_SLACK_NS = 50_000_000  # a process takes longer than this from its start to its first answer
 
@@ -297,7 +298,7 @@ class LocalReads:
 
     def _may_be_older(self, look: Look, floor: Floor) -> bool:
         """Tell whether a look may show a state from before the log begins, which came again."""
-        comes_again = look.shown is None or look.wanted[1] is first_partition
+        comes_again = look.shown is None or look.wanted[1] not in ONCE
         begin = self.versions.begin
         return comes_again and (begin is None or floor.end < begin)
 
@@ -352,7 +353,7 @@ def sight_of(done: Op) -> tuple[Wanted, Hashable] | None:
         return None
     if isinstance(value, Mapping) and "lep" in value:
         shown = value["leader"], value["lep"], frozenset(value["isr"])
-        return (ISR_PREFIX + key, first_partition), shown
+        return (ISR_PREFIX + key, partition(value.get("partition", 0))), shown
     if not isinstance(value, Mapping):
         return (key, whole), None
     configs = frozenset((str(k), str(v)) for k, v in value["configs"].items())

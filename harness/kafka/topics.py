@@ -17,18 +17,31 @@ from harness.kafka.route import Route, request, the_row
 from node.wire.network import Caller
 
 
-async def create_by_hand(route: Route, name: str, replicas: Sequence[int], by_s: float) -> None:
-    """CreateTopics of one topic with one partition, the first replica to lead; raises Outcome."""
+async def create_by_hand(
+    route: Route,
+    name: str,
+    replicas: Sequence[int],
+    by_s: float,
+    *,
+    partitions: int = 1,
+    index: int = 0,
+) -> None:
+    """CreateTopics of one topic whose partitions are on these brokers; raises Outcome.
+
+    Of the partition ``index`` the first of them is to lead, of each after it the next one.
+    """
     wanted = CreateTopicsRequest(
         topics=(
             CreatableTopic(
                 name=TopicName(route.cluster.prefix + name),
                 num_partitions=i32(-1),
                 replication_factor=i16(-1),
-                assignments=(
+                assignments=tuple(
                     CreatableReplicaAssignment(
-                        partition_index=i32(0), broker_ids=tuple(map(BrokerId, replicas))
-                    ),
+                        partition_index=i32(each),
+                        broker_ids=tuple(map(BrokerId, _turned(replicas, each - index))),
+                    )
+                    for each in range(partitions)
                 ),
                 configs=(),
             ),
@@ -41,3 +54,9 @@ async def create_by_hand(route: Route, name: str, replicas: Sequence[int], by_s:
         the_row((await request(connection, wanted)).topics)
 
     await route.to_change(attempt, by_s)
+
+
+def _turned(replicas: Sequence[int], by: int) -> list[int]:
+    """Turn a list so that another one is the first."""
+    by %= len(replicas)
+    return [*replicas[by:], *replicas[:by]]

@@ -234,11 +234,13 @@ def test_topics_as_one_node_shows_them() -> None:
     assert "never committed" in never
 
 
-def test_partitions_as_one_node_shows_them() -> None:
+@pytest.mark.parametrize(("index", "said"), [(0, {}), (0, {"partition": 0}), (2, {"partition": 2})])
+def test_partitions_as_one_node_shows_them(index: int, said: dict[str, int]) -> None:
+    """Histories of before topics had several do not say which one of them was shown."""
     trace = Trace(3, 1)
     trace.start()
     trace.elect(1, 1)
-    fields = {"partition_id": 0, "topic_id": "a" * 32}
+    fields = {"partition_id": index, "topic_id": "a" * 32}
     first = {**fields, "leader": 1, "leader_epoch": 0, "isr": [1, 2]}
     trace.append(1, topic_record("register-isr-p0", "a" * 32))
     trace.append(1, {"type": "PartitionRecord", "fields": first})
@@ -250,9 +252,10 @@ def test_partitions_as_one_node_shows_them() -> None:
     trace.flush(1)
     trace.commit(1)
     for leader, epoch, isr in ((1, 0, [2, 1]), (1, 0, [1]), (2, 1, [2])):
-        local(trace, {"leader": leader, "lep": epoch, "isr": isr}, f="describe", key="p0")
+        shown = {"leader": leader, "lep": epoch, "isr": isr, **said}
+        local(trace, shown, f="describe", key="p0")
     assert judged(trace).valid is Valid.VALID
-    local(trace, {"leader": 1, "lep": 0, "isr": [1]}, f="describe", key="p0")
+    local(trace, {"leader": 1, "lep": 0, "isr": [1], **said}, f="describe", key="p0")
     (found,) = messages(trace)
     assert "went back to" in found
 

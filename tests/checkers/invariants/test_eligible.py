@@ -246,6 +246,28 @@ def test_who_has_all_messages_leads_though_the_isr_be_empty() -> None:
     assert not alone(ENABLED, SMALL, [CLEAR], waits)  # 1 will lead when it comes back
 
 
+def test_who_comes_back_and_may_lead_leads_at_once() -> None:
+    nobody: Batch = change(leader=-1)
+    fenced: Batch = [change_broker(each, each - 1, fenced=1) for each in (1, 2)]
+    comes = change_broker(2, 1, fenced=-1)
+    (late, *_) = walked(nobody, fenced, [comes], change(leader=2)).anomalies
+    assert late.invariant == "C14"
+    assert "at which brokers [2] have come into service, who may lead it" in late.message
+    assert walked(nobody, fenced, [comes, *change(leader=2)]).anomalies == []
+
+
+@pytest.mark.parametrize(("isr", "is_found"), [((1,), False), ((), True)])
+def test_who_comes_back_leads_only_if_it_has_all_messages(
+    isr: tuple[int, ...], *, is_found: bool
+) -> None:
+    """2 is eligible, which counts where nobody is in sync."""
+    fenced: Batch = [change_broker(each, each - 1, fenced=1) for each in (1, 2)]
+    left: Batch = change(isr=isr, leader=-1, eligible_leader_replicas=(2,))
+    batches = [ENABLED, SMALL, [*fenced, *left], [change_broker(2, 1, fenced=-1)]]
+    late = [a for a in walked(*batches).anomalies if "have come into service" in a.message]
+    assert bool(late) is is_found
+
+
 def test_a_partition_that_forgets_who_has_all_messages_is_left_alone() -> None:
     found = walked(ENABLED, SMALL, BARE, [config("min.insync.replicas", "1"), CLEAR]).anomalies
     assert [each.invariant for each in found] == ["C14"]
