@@ -47,7 +47,7 @@ from node.metadata.features import (
 from node.wire.network import Caller
 from workloads.common.departures import RATE_HZ, Drawn, departures
 from workloads.elr import SETTINGS
-from workloads.isr import HEARTBEAT_MS, HEARTBEAT_SETTING, TOPIC_PREFIX
+from workloads.isr import TOPIC_PREFIX, heartbeat_s
 
 BROKERS: Final = 4
 TOPICS: Final = 4
@@ -109,11 +109,10 @@ def right_settings(op: Op) -> bool | None:
 )
 def admin(spec: RunSpec) -> Workload:
     """Ask for what may be had and what must be refused; each answer follows from the metadata."""
-    heartbeat_s = int(spec.settings.get(HEARTBEAT_SETTING, HEARTBEAT_MS)) / 1000
 
     def client(system: System) -> Client:
         cluster = cluster_of(system)
-        fleet = Fleet(cluster, Cast(seeds.rng(spec.seed, "brokers")), BROKERS, heartbeat_s)
+        fleet = Fleet(cluster, Cast(seeds.rng(spec.seed, "brokers")), BROKERS, heartbeat_s(spec))
         return AdminOps(fleet, Route(cluster, ""))
 
     drawn: dict[Drawn, int] = {

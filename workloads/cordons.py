@@ -36,7 +36,7 @@ from workloads.admin import (
 )
 from workloads.common.departures import RATE_HZ, Drawn
 from workloads.elr import SETTINGS
-from workloads.isr import HEARTBEAT_MS, HEARTBEAT_SETTING
+from workloads.isr import heartbeat_s
 
 DISKS: Final = 2  # of each broker
 READING_S: Final = 3.0  # that a broker may need until it knows of itself, at most
@@ -51,12 +51,11 @@ WHICH: Final = ((), (), (0,), (1,), (0, 1), (0, 1))  # are cordoned
 )
 def cordons(spec: RunSpec) -> Workload:
     """Cordon brokers while replicas are placed; who is cordoned gets none."""
-    heartbeat_s = int(spec.settings.get(HEARTBEAT_SETTING, HEARTBEAT_MS)) / 1000
 
     def client(system: System) -> Client:
         cluster = cluster_of(system)
         cast = Cast(seeds.rng(spec.seed, "brokers"))
-        fleet = Fleet(cluster, cast, BROKERS, heartbeat_s, disks=DISKS, reading_s=READING_S)
+        fleet = Fleet(cluster, cast, BROKERS, heartbeat_s(spec), disks=DISKS, reading_s=READING_S)
         for member in range(BROKERS):
             fleet.cordon(member, ())
         return CordonOps(AdminOps(fleet, Route(cluster, "")), fleet)

@@ -37,16 +37,15 @@ from harness.spec import RunSpec
 from node.metadata.state import LOST_DIR
 from node.wire.network import Caller
 from workloads.common.abilities import refuse_without
-from workloads.common.departures import RATE_HZ, Turns, departures
+from workloads.common.departures import RATE_HZ, Drawn, Turns, departures
 from workloads.common.keys import Keys
 from workloads.elr import SETTINGS, ElrOps
 from workloads.isr import (
     BROKERS,
-    HEARTBEAT_MS,
-    HEARTBEAT_SETTING,
     PARTITIONS,
     IsrOps,
     Shared,
+    heartbeat_s,
     index_of,
     the_topic,
 )
@@ -64,11 +63,27 @@ def directories(spec: RunSpec) -> Workload:
     """Have disks of brokers fail and be replaced; who leads has a disk that is not empty."""
     refuse_without(Topics, spec)
     keys = Keys("p")
-    heartbeat_s = int(spec.settings.get(HEARTBEAT_SETTING, HEARTBEAT_MS)) / 1000
-    turns = Turns(keys, PARTITIONS, OPS_PER_PARTITION, ALTERS)
+    drawn = drafts(Turns(keys, PARTITIONS, OPS_PER_PARTITION, ALTERS))
 
-    def one_of(rng: Random) -> dict[str, Any]:
-        return {"member": rng.randrange(BROKERS), "disk": rng.randrange(DISKS)}
+    def client(system: System) -> Client:
+        cluster = cluster_of(system)
+        cast = Cast(seeds.rng(spec.seed, "brokers"))
+        fleet = Fleet(cluster, cast, BROKERS, heartbeat_s(spec), disks=DISKS)
+        shared, route = Shared(cluster, fleet, waits=True), Route(cluster, "")
+        elr = ElrOps(IsrOps(shared), fleet, KafkaClient(cluster), route)
+        return DirectoryOps(elr, shared, route)
+
+    return Workload(
+        client=client,
+        generator=mix(*drawn, weights=tuple(drawn.values())),
+        final_generator=keys.on_each_thread(PARTITIONS, lambda key: Draft("describe", key=key)),
+        checkers=("consensus", "observers", "reads"),
+        reads=frozenset({"describe"}),
+    )
+
+
+def drafts(turns: Turns) -> dict[Drawn, int]:
+    """Return the functions that draw ops, and the weight of each."""
 
     def alter(rng: Random, n: int) -> Draft:
         members = [place for place in range(BROKERS) if rng.random() < 0.4]  # noqa: PLR2004
@@ -77,15 +92,27 @@ def directories(spec: RunSpec) -> Workload:
     def describe(_: Random, n: int) -> Draft:
         return Draft("describe", None, turns.name(n, LOOKS))
 
-    def place(rng: Random, n: int) -> Draft:
-        return Draft("place", one_of(rng), turns.name(n, PLACES))
-
     def minimum(rng: Random, n: int) -> Draft:
         size = rng.choice((None, *range(1, BROKERS + 1)))
         return Draft("min-isr", {"size": size}, turns.name(n, MINIMA))
 
     def elect(_: Random, n: int) -> Draft:
         return Draft("elect", None, turns.name(n, ELECTIONS))
+
+    place, fail, mend = disk_drafts(turns)
+    found: dict[Drawn, int] = {alter: ALTERS, describe: LOOKS, place: PLACES}
+    found |= {minimum: MINIMA, elect: ELECTIONS, fail: FAILURES, mend: MENDS}
+    return found | dict.fromkeys((turns.retire, *departures(BROKERS)), 1)
+
+
+def disk_drafts(turns: Turns) -> tuple[Drawn, Drawn, Drawn]:
+    """Return the functions that draw where a replica is, which disk fails, and which is mended."""
+
+    def one_of(rng: Random) -> dict[str, Any]:
+        return {"member": rng.randrange(BROKERS), "disk": rng.randrange(DISKS)}
+
+    def place(rng: Random, n: int) -> Draft:
+        return Draft("place", one_of(rng), turns.name(n, PLACES))
 
     def fail(rng: Random, _: int) -> Draft:
         return Draft("fail-disk", one_of(rng))
@@ -95,38 +122,13 @@ def directories(spec: RunSpec) -> Workload:
             return Draft("mend-disks", {"member": rng.randrange(BROKERS)})
         return Draft("replace-disk", one_of(rng))
 
-    def client(system: System) -> Client:
-        cluster = cluster_of(system)
-        cast = Cast(seeds.rng(spec.seed, "brokers"))
-        fleet = Fleet(cluster, cast, BROKERS, heartbeat_s, disks=DISKS)
-        shared, route = Shared(cluster, fleet, waits=True), Route(cluster, "")
-        elr = ElrOps(IsrOps(shared), fleet, KafkaClient(cluster), route)
-        return DirectoryOps(elr, shared, route)
-
-    return Workload(
-        client=client,
-        generator=mix(
-            alter,
-            describe,
-            place,
-            minimum,
-            elect,
-            fail,
-            mend,
-            turns.retire,
-            *departures(BROKERS),
-            weights=(ALTERS, LOOKS, PLACES, MINIMA, ELECTIONS, FAILURES, MENDS, 1, 1, 1, 1),
-        ),
-        final_generator=keys.on_each_thread(PARTITIONS, lambda key: Draft("describe", key=key)),
-        checkers=("consensus", "observers", "reads"),
-        reads=frozenset({"describe"}),
-    )
+    return place, fail, mend
 
 
 class DirectoryOps:
     """Does what ``elr`` does, places replicas, and has disks fail."""
 
-    def __init__(self, elr: ElrOps, shared: Shared, route: Route) -> None:
+    def __init__(self, elr: Client, shared: Shared, route: Route) -> None:
         self._elr = elr
         self._shared = shared
         self._fleet = shared.fleet

@@ -39,13 +39,13 @@ from workloads.common.departures import RATE_HZ, Drawn, Turns, departures
 from workloads.common.keys import Keys
 from workloads.isr import (
     BROKERS,
-    HEARTBEAT_MS,
     HEARTBEAT_SETTING,
     NO_BROKERS,
     PARTITIONS,
     TOPIC_PREFIX,
     IsrOps,
     Shared,
+    heartbeat_s,
     index_of,
 )
 
@@ -83,8 +83,7 @@ def elr(spec: RunSpec) -> Workload:
 def ops(spec: RunSpec, system: System) -> ElrOps:
     """The client of a run, whose brokers are played."""
     cluster = cluster_of(system)
-    heartbeat_s = int(spec.settings.get(HEARTBEAT_SETTING, HEARTBEAT_MS)) / 1000
-    fleet = Fleet(cluster, Cast(seeds.rng(spec.seed, "brokers")), BROKERS, heartbeat_s)
+    fleet = Fleet(cluster, Cast(seeds.rng(spec.seed, "brokers")), BROKERS, heartbeat_s(spec))
     isr = IsrOps(Shared(cluster, fleet, waits=True))
     return ElrOps(isr, fleet, KafkaClient(cluster), Route(cluster, ""))
 

@@ -73,7 +73,6 @@ def isr(spec: RunSpec) -> Workload:
     """Change ISRs while brokers restart; of changes with one partition epoch only one may win."""
     refuse_without(Topics, spec)
     keys = Keys("p")
-    heartbeat_s = int(spec.settings.get(HEARTBEAT_SETTING, HEARTBEAT_MS)) / 1000
 
     def name(n: int) -> str:
         turn, place = divmod(n, PARTITIONS)
@@ -93,7 +92,7 @@ def isr(spec: RunSpec) -> Workload:
     def client(system: System) -> Client:
         cluster = cluster_of(system)
         cast = Cast(seeds.rng(spec.seed, "brokers"))
-        return IsrOps(Shared(cluster, Fleet(cluster, cast, BROKERS, heartbeat_s)))
+        return IsrOps(Shared(cluster, Fleet(cluster, cast, BROKERS, heartbeat_s(spec))))
 
     return Workload(
         client=client,
@@ -296,6 +295,11 @@ class IsrOps:
         except Outcome as outcome:
             if outcome.error != EXISTS:
                 raise Outcome(f"create-topic: {outcome.error}", definite=True) from outcome
+
+
+def heartbeat_s(spec: RunSpec) -> float:
+    """Give how often a played broker sends a heartbeat."""
+    return int(spec.settings.get(HEARTBEAT_SETTING, HEARTBEAT_MS)) / 1000
 
 
 def index_of(key: str) -> int:

@@ -32,16 +32,15 @@ from harness.registry import workloads
 from harness.spec import RunSpec
 from node.wire.network import Caller
 from workloads.common.abilities import refuse_without
-from workloads.common.departures import RATE_HZ, Turns, departures
+from workloads.common.departures import RATE_HZ, Drawn, Turns, departures
 from workloads.common.keys import Keys
 from workloads.elr import SETTINGS, ElrOps
 from workloads.isr import (
-    HEARTBEAT_MS,
-    HEARTBEAT_SETTING,
     PARTITIONS,
     TOPIC_PREFIX,
     IsrOps,
     Shared,
+    heartbeat_s,
     index_of,
 )
 
@@ -57,9 +56,28 @@ def reassign(spec: RunSpec) -> Workload:
     """Move replicas while brokers die and leaders change ISRs; who leads lacks no messages."""
     refuse_without(Topics, spec)
     keys = Keys("p")
-    heartbeat_s = int(spec.settings.get(HEARTBEAT_SETTING, HEARTBEAT_MS)) / 1000
+    drawn = drafts(Turns(keys, PARTITIONS, OPS_PER_PARTITION, ALTERS))
+    drawn |= dict.fromkeys(departures(BROKERS), 1)
 
-    turns = Turns(keys, PARTITIONS, OPS_PER_PARTITION, ALTERS)
+    def client(system: System) -> Client:
+        cluster = cluster_of(system)
+        cast = Cast(seeds.rng(spec.seed, "brokers"))
+        fleet = Fleet(cluster, cast, BROKERS, heartbeat_s(spec))
+        isr = IsrOps(Shared(cluster, fleet, waits=True, factor=FACTOR))
+        route = Route(cluster, "")
+        return ReassignOps(ElrOps(isr, fleet, KafkaClient(cluster), route), fleet, route)
+
+    return Workload(
+        client=client,
+        generator=mix(*drawn, weights=tuple(drawn.values())),
+        final_generator=keys.on_each_thread(PARTITIONS, lambda key: Draft("describe", key=key)),
+        checkers=("consensus", "observers", "reads"),
+        reads=frozenset({"describe"}),
+    )
+
+
+def drafts(turns: Turns) -> dict[Drawn, int]:
+    """Return the functions that draw ops, and the weight of each; brokers go without them."""
 
     def alter(rng: Random, n: int) -> Draft:
         members = [place for place in range(BROKERS) if rng.random() < 0.7]  # noqa: PLR2004
@@ -81,29 +99,8 @@ def reassign(spec: RunSpec) -> Workload:
     def elect(_: Random, n: int) -> Draft:
         return Draft("elect", None, turns.name(n))
 
-    def client(system: System) -> Client:
-        cluster = cluster_of(system)
-        fleet = Fleet(cluster, Cast(seeds.rng(spec.seed, "brokers")), BROKERS, heartbeat_s)
-        isr = IsrOps(Shared(cluster, fleet, waits=True, factor=FACTOR))
-        route = Route(cluster, "")
-        return ReassignOps(ElrOps(isr, fleet, KafkaClient(cluster), route), fleet, route)
-
-    return Workload(
-        client=client,
-        generator=mix(
-            alter,
-            describe,
-            move,
-            minimum,
-            elect,
-            turns.retire,
-            *departures(BROKERS),
-            weights=(ALTERS, LOOKS, MOVES, MINIMA, 1, 1, 1, 1, 1),
-        ),
-        final_generator=keys.on_each_thread(PARTITIONS, lambda key: Draft("describe", key=key)),
-        checkers=("consensus", "observers", "reads"),
-        reads=frozenset({"describe"}),
-    )
+    found: dict[Drawn, int] = {alter: ALTERS, describe: LOOKS, move: MOVES, minimum: MINIMA}
+    return found | dict.fromkeys((elect, turns.retire), 1)
 
 
 class ReassignOps:

@@ -44,6 +44,7 @@ from harness.kafka.route import Cluster, Route, cluster_of, deadline_s, no_error
 from harness.registry import workloads
 from harness.spec import SIM, RunSpec
 from node.wire.network import Caller
+from workloads.common.departures import Drawn
 
 USERS: Final = 4
 KINDS: Final = (2, 3, 4)  # of resources: topics, groups, the cluster
@@ -77,6 +78,7 @@ NO_PASSWORDS: Final = (  # name, mechanism and iterations that must be refused
 )
 LIVES_MS: Final = (2000, 10_000, 60_000)  # of tokens
 AT_ONCE: Final = -1  # a time until a token expires: it is taken back
+OPS: Final = frozenset({"allow", "forbid", "quota", "password", "token", "renew", "expire"})
 LAST: Final = {"of": {"user": "last"}, "name": QUOTAS[0], "value": 1}
 SETTINGS: Final = {
     "delegation.token.secret.key": "of-a-simulated-cluster",
@@ -105,15 +107,19 @@ def security(spec: RunSpec) -> Workload:
     def client(system: System) -> Client:
         return SecurityOps(cluster_of(system), [])
 
-    drawn = {allow: 4, forbid: 2, quota: 5, password: 3}
-    if spec.env == SIM:
-        drawn |= {token: 4, renew: 3, expire: 3}
+    drawn = drafts(spec)
     return Workload(
         client=client,
         generator=mix(*drawn, weights=tuple(drawn.values())),
         final_generator=each_thread(Draft("quota", LAST)),
         checkers=("consensus", "observers"),
     )
+
+
+def drafts(spec: RunSpec) -> dict[Drawn, int]:
+    """Return the functions that draw ops, and the weight of each."""
+    drawn: dict[Drawn, int] = {allow: 4, forbid: 2, quota: 5, password: 3}
+    return drawn | ({token: 4, renew: 3, expire: 3} if spec.env == SIM else {})
 
 
 def allow(rng: Random, _: int) -> Draft:

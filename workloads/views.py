@@ -52,7 +52,7 @@ from workloads.admin import (
 from workloads.common.departures import RATE_HZ, departures
 from workloads.common.on_brokers import by_brokers, need_client_of_broker
 from workloads.elr import SETTINGS
-from workloads.isr import HEARTBEAT_MS, HEARTBEAT_SETTING, TOPIC_PREFIX
+from workloads.isr import TOPIC_PREFIX, heartbeat_s
 
 LAYOUT: Final = LOCAL + "layout"
 PAGES: Final = (1, 2, 2000)  # partitions in one
@@ -68,12 +68,11 @@ Layout = dict[str, Any] | None
 def views(spec: RunSpec) -> Workload:
     """Change topics and ask brokers for them; each answers with a state that was committed."""
     need_client_of_broker(spec, "views")
-    heartbeat_s = int(spec.settings.get(HEARTBEAT_SETTING, HEARTBEAT_MS)) / 1000
     rng = seeds.rng(spec.seed, "views")
 
     def client(system: System) -> Client:
         cluster = cluster_of(system)
-        fleet = Fleet(cluster, Cast(seeds.rng(spec.seed, "brokers")), BROKERS, heartbeat_s)
+        fleet = Fleet(cluster, Cast(seeds.rng(spec.seed, "brokers")), BROKERS, heartbeat_s(spec))
         return ViewOps(AdminOps(fleet, Route(cluster, "")), Route(cluster, ""))
 
     def ask(draft: Draft) -> Draft:

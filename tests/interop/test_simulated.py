@@ -239,6 +239,24 @@ def test_acls_quotas_passwords_and_tokens_are_the_same_in_memory_and_image(
     assert wanted <= done_ops.keys()
 
 
+def test_one_run_moves_replicas_fails_disks_and_changes_security(
+    played: Resident, tmp_path: Path
+) -> None:
+    options = "--system kafka --workload combined --voters 1 --observers 1 --nemesis none --seed 5"
+    done = played("sim", *options.split(), "--time-limit", 25, "--save", "--store", tmp_path)
+    assert done.code == 0, done
+    (found,) = results(tmp_path).values()
+    checked: dict[str, int] = Counter()
+    for each in found["results"]:
+        checked.update(each.get("checked", {}))
+    assert all(checked[name] for name in ("C8", "C13", "C14", "C15", "C16", "C17")), checked
+    (history,) = tmp_path.rglob("history.jsonl")
+    done_ops = {
+        op["f"] for op in map(json.loads, history.read_text().splitlines()) if op["type"] == "ok"
+    }
+    assert {"alter", "reassign", "place", "fail-disk", "allow", "password", "token"} <= done_ops
+
+
 @pytest.mark.long
 def test_settings_of_a_deleted_topic_stay_where_all_is_read_at_once(
     played: Resident, tmp_path: Path

@@ -50,7 +50,7 @@ OF_RAFT_ALONE: Final = frozenset({"register", "membership", "describe"})  # work
 # whose reads a node's image answers
 OF_VIEWS: Final = frozenset(
     {
-        *("directories", "elr", "isr", "levels", "list-append"),
+        *("combined", "directories", "elr", "isr", "levels", "list-append"),
         *("observers", "reassign", "topics"),
     }
 )
@@ -69,12 +69,13 @@ APART: Final = (
     "security",
     "admin",
     "cordons",
+    *["combined"] * 2,
 )
 # what they do has to do with voters in the log, or with their directories
 OF_DYNAMIC_QUORUMS: Final = frozenset({"membership", "describe"})
 # what they do has to do with directories of brokers, with levels that controllers register, or with
 # tokens as they are since 3.7
-OF_NEWER: Final = frozenset({"cordons", "directories", "elr", "levels", "security"})
+OF_NEWER: Final = frozenset({"combined", "cordons", "directories", "elr", "levels", "security"})
 # nodes of ours have a whole controller, and so have Kafka's beside them
 OF_MIXED_QUORUMS: Final = (OF_CONTROLLERS - OF_VIEWS - OF_SECURITY) | {"membership", "describe"}
 LATEST_HERE: Final = HIGHEST_OF_KAFKA[METADATA_VERSION]
