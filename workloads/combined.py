@@ -32,6 +32,7 @@ from workloads.elr import SETTINGS, ElrOps
 from workloads.isr import PARTITIONS, IsrOps, Shared, heartbeat_s
 from workloads.reassign import ALTERS, BROKERS, FACTOR, OPS_PER_PARTITION, ReassignOps, drafts
 
+TOPIC_PARTITIONS: Final = 3  # with one each, an index that mixes partitions up does no harm
 OFTEN: Final = 4  # so many ops for each one that comes between two departures in ``reassign``
 
 
@@ -58,7 +59,8 @@ def combined(spec: RunSpec) -> Workload:
         cluster = cluster_of(system)
         cast = Cast(seeds.rng(spec.seed, "brokers"))
         fleet = Fleet(cluster, cast, BROKERS, heartbeat_s(spec), disks=DISKS)
-        shared, route = Shared(cluster, fleet, waits=True, factor=FACTOR), Route(cluster, "")
+        shared = Shared(cluster, fleet, waits=True, factor=FACTOR, partitions=TOPIC_PARTITIONS)
+        route = Route(cluster, "")
         elr = ElrOps(IsrOps(shared), fleet, KafkaClient(cluster), route)
         placed = DirectoryOps(ReassignOps(elr, fleet, route), shared, route)
         return CombinedOps(placed, security.SecurityOps(cluster, []))

@@ -46,7 +46,6 @@ from workloads.isr import (
     IsrOps,
     Shared,
     heartbeat_s,
-    index_of,
     the_topic,
 )
 
@@ -178,7 +177,8 @@ class DirectoryOps:
             directory = LOST_DIR
         elif directory in broker.failed:
             raise Outcome("has-failed", definite=True)
-        wanted = _assignment(broker.id, broker.epoch, directory, known.topic_id, index_of(key))
+        index = self._shared.index_of(key)
+        wanted = _assignment(broker.id, broker.epoch, directory, known.topic_id, index)
 
         async def attempt(connection: Caller) -> None:
             of_directories = no_error(await request(connection, wanted)).directories

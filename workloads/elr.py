@@ -46,7 +46,6 @@ from workloads.isr import (
     IsrOps,
     Shared,
     heartbeat_s,
-    index_of,
 )
 
 SETTINGS = {"broker.session.timeout.ms": "2000", HEARTBEAT_SETTING: "300"}
@@ -169,7 +168,11 @@ class ElrOps:
 
     async def _elect(self, key: str) -> str:
         """Ask for a leader of the key's partition."""
-        return await elect(self._route, TOPIC_PREFIX + key, index_of(key))
+        return await elect(self._route, TOPIC_PREFIX + key, self.index_of(key))
+
+    def index_of(self, key: str) -> int:
+        """Tell which partition of its topic the ops of a key are about."""
+        return self._isr.index_of(key)
 
     async def _flash(self, key: str, size: int) -> None:
         """Make a topic and delete it, then set the minimum of the cluster: all soon after another.

@@ -52,7 +52,6 @@ from workloads.common.keys import Keys
 
 BROKERS = 3
 PARTITIONS = 2  # in use at a time, each of a topic of its own
-TOPIC_PARTITIONS = 3
 OPS_PER_PARTITION = 150  # of a kind; then come the next ones
 TOPIC_PREFIX = "register-isr-"  # topics of this name are the clients' own affair, see ``effects``
 WITH_EPOCHS = "new_isr_with_epochs"
@@ -120,15 +119,21 @@ class Shared:
     """All clients of a run share this: the brokers, and what each partition's leader knows.
 
     ``waits``: topics are made once all brokers have registered, and not on brokers to come;
-    ``factor``: on so many of them, None: on all.
+    ``factor``: on so many of them, None: on all. Of the ``partitions`` of each topic the ops of a
+    key are about one, and the others are only there.
     """
 
     cluster: Cluster
     fleet: Fleet
     waits: bool = False
     factor: int | None = None
+    partitions: int = 1
     known: dict[str, Known] = field(default_factory=dict)
     making: dict[str, asyncio.Lock] = field(default_factory=dict)
+
+    def index_of(self, key: str) -> int:
+        """Tell which partition of its topic the ops of a key are about."""
+        return int(key.removeprefix("p")) % self.partitions
 
 
 class IsrOps:
@@ -160,7 +165,7 @@ class IsrOps:
                 case "describe" | "local-describe":
                     known = await self._look(op.key or "", by_s)
                     node = self._lookout if op.f != "describe" else op.node
-                    shown = _told(known) | {"partition": index_of(op.key or "")}
+                    shown = _told(known) | {"partition": self.index_of(op.key or "")}
                     return op.with_(type="ok", value=shown, node=node)
                 case "restart":
                     epoch = await self._fleet.restart(asked["member"], self._route, by_s)
@@ -170,6 +175,10 @@ class IsrOps:
         except Outcome as outcome:
             failed = outcome.definite or op.f.endswith("describe")
             return op.with_(type="fail" if failed else "info", value=asked, error=outcome.error)
+
+    def index_of(self, key: str) -> int:
+        """Tell which partition of its topic the ops of a key are about."""
+        return self._shared.index_of(key)
 
     # ------------------------------------------------------------------ alter
 
@@ -201,7 +210,7 @@ class IsrOps:
 
         async def attempt(connection: Caller) -> Any:
             version = spoken(connection, ApiKey.ALTER_PARTITION)
-            message = _message(topic_id, index_of(key), asked["asked"], version)
+            message = _message(topic_id, self.index_of(key), asked["asked"], version)
             answer = no_error(await request(connection, message))
             return the_row(the_topic(answer.topics).partitions)
 
@@ -256,7 +265,8 @@ class IsrOps:
             if key not in self._shared.known:
                 await self._make(key, by_s)
         topic = await self._describe(key, by_s)
-        row = the_row([each for each in topic.partitions if each.partition_index == index_of(key)])
+        index = self.index_of(key)
+        row = the_row([each for each in topic.partitions if each.partition_index == index])
         last = self._shared.known.get(key)
         led = int(row.leader_epoch)
         # only brokers are told the partition epoch: it grew at least as often as the leader's
@@ -289,8 +299,8 @@ class IsrOps:
                 TOPIC_PREFIX + key,
                 replicas,
                 by_s,
-                partitions=TOPIC_PARTITIONS,
-                index=index_of(key),
+                partitions=self._shared.partitions,
+                index=self.index_of(key),
             )
         except Outcome as outcome:
             if outcome.error != EXISTS:
@@ -300,11 +310,6 @@ class IsrOps:
 def heartbeat_s(spec: RunSpec) -> float:
     """Give how often a played broker sends a heartbeat."""
     return int(spec.settings.get(HEARTBEAT_SETTING, HEARTBEAT_MS)) / 1000
-
-
-def index_of(key: str) -> int:
-    """Tell which partition of its topic the ops of a key are about; the others are only there."""
-    return int(key.removeprefix("p")) % TOPIC_PARTITIONS
 
 
 def the_topic(topics: Any) -> Any:

@@ -41,7 +41,6 @@ from workloads.isr import (
     IsrOps,
     Shared,
     heartbeat_s,
-    index_of,
 )
 
 BROKERS, FACTOR = 4, 3
@@ -135,7 +134,7 @@ class ReassignOps:
         """Have the key's partition move to these brokers; None: give a move up."""
         ids = self._fleet.ids
         partition = ReassignablePartition(
-            partition_index=i32(index_of(key)),
+            partition_index=i32(self._elr.index_of(key)),
             replicas=None if places is None else tuple(BrokerId(ids[each]) for each in places),
         )
         topic = ReassignableTopic(name=TopicName(TOPIC_PREFIX + key), partitions=(partition,))

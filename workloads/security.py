@@ -173,9 +173,10 @@ def quota(rng: Random, _: int) -> Draft:
 def password(rng: Random, _: int) -> Draft:
     """Draw a user who gets another password, or has none any more."""
     name, mechanism = f"u{rng.randrange(USERS)}", rng.choice(MECHANISMS)
-    turns = rng.choice(ITERATIONS)
     salt = rng.choice((None, rng.randrange(1000)))
-    if not rng.randrange(SENSELESS):
+    if rng.randrange(SENSELESS):
+        turns = rng.choice(ITERATIONS)
+    else:
         (name, mechanism, turns), salt = rng.choice(NO_PASSWORDS), 0
     asked = {"user": name, "mechanism": mechanism, "iterations": turns, "salt": salt}
     return Draft("password", asked)

@@ -251,9 +251,9 @@ def test_one_run_moves_replicas_fails_disks_and_changes_security(
         checked.update(each.get("checked", {}))
     assert all(checked[name] for name in ("C8", "C13", "C14", "C15", "C16", "C17")), checked
     (history,) = tmp_path.rglob("history.jsonl")
-    done_ops = {
-        op["f"] for op in map(json.loads, history.read_text().splitlines()) if op["type"] == "ok"
-    }
+    ops = [op for op in map(json.loads, history.read_text().splitlines()) if op["type"] == "ok"]
+    done_ops = {op["f"] for op in ops}
+    assert len({op["value"]["partition"] for op in ops if op["f"].endswith("describe")}) > 1
     assert {"alter", "reassign", "place", "fail-disk", "allow", "password", "token"} <= done_ops
 
 

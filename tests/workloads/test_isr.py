@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,11 +11,14 @@ from checkers.isr import isr
 from harness.contracts.checker import RunData
 from harness.errors import HistoryFormatError
 from harness.history.ops import History, Op
+from harness.kafka.broker import Cast
+from harness.kafka.fleet import Fleet
+from harness.kafka.route import Cluster
 from harness.sessions.plan import Plan
 from harness.sessions.simulated import simulate
 from harness.spec import RunSpec
 from harness.verdict import CheckResult, Valid
-from workloads.isr import TOPIC_PARTITIONS, index_of
+from workloads.isr import Shared
 
 SPEC = RunSpec(
     seed=2,
@@ -137,22 +140,12 @@ def test_a_healthy_cluster_changes_isrs_through_kills_and_restarts() -> None:
     assert all("asked" in op.value for op in ops if op.f == "alter" and op.type == "info")
 
 
-@pytest.mark.parametrize("workload", ["isr", "elr", "reassign", "directories"])
-def test_topics_have_partitions_that_others_than_clients_change(workload: str) -> None:
-    """With one partition each, an index of a controller that mixes them up does no harm."""
-    run = simulate(Plan.simulated(replace(SPEC, workload=workload)))
-    assert run.verdict is not Valid.INVALID, run.judgement.reasons
-    log = max(run.data.logs.values(), key=len)
-    changed = {
-        record["fields"]["partition_id"]
-        for batch in log
-        for record in batch.records
-        if record["type"] == "PartitionChangeRecord"
-    }
-    assert changed == set(range(TOPIC_PARTITIONS))
-    looks = [o for o in run.data.history.clients() if o.type == "ok" and o.f == "describe"]
-    assert all(op.value["partition"] == index_of(op.key or "") for op in looks)
-
-
-def test_the_ops_of_each_key_are_about_another_partition() -> None:
-    assert [index_of(f"p{n}") for n in range(TOPIC_PARTITIONS + 1)] == [0, 1, 2, 0]
+@pytest.mark.parametrize(("partitions", "indexes"), [(1, [0, 0, 0, 0]), (3, [0, 1, 2, 0])])
+def test_the_ops_of_each_key_are_about_another_partition(
+    partitions: int, indexes: list[int]
+) -> None:
+    nowhere: Any = None
+    cluster = Cluster({}, {}, nowhere)
+    fleet = Fleet(cluster, Cast(Random(1)), 3, 1.0)
+    shared = Shared(cluster, fleet, partitions=partitions)
+    assert [shared.index_of(f"p{n}") for n in range(4)] == indexes
