@@ -106,6 +106,15 @@ def _without(file: LogSnapshot, rest: Sequence[Record], make_fold: MakeFold) -> 
     return digest_of(replace(file, records=tuple(rest)), make_fold)
 
 
+def _public(seen: Snapshot) -> Snapshot:
+    """The same state without its passwords."""
+    if seen.open is None:
+        return seen
+    passwords = digest_less(seen.digest, [seen.open])
+    bare = None if seen.bare is None else digest_less(seen.bare, [passwords])
+    return replace(seen, digest=seen.open, bare=bare, open=None)
+
+
 @dataclass(slots=True)
 class ImageChecks:
     """Compares images with the fold and with each other; ``checked`` counts the images.
@@ -194,6 +203,10 @@ class ImageChecks:
         of_settings = self._by_settings(seen, expected)
         if not of_settings and eligible is not None and self._by_settings(seen, eligible):
             return BY_ELIGIBLE  # and by those
+        public = self.folded.open.get(offset)
+        if not of_settings and (seen.open or public):
+            of_both = self._by_settings(_public(seen), public or expected)
+            return f"{BY_PASSWORDS}, and{of_both}" if of_both else ""
         return of_settings
 
     def _by_settings(self, seen: Snapshot, expected: str) -> str:

@@ -326,3 +326,20 @@ def test_a_state_without_some_passwords_is_told_apart(
     assert len(found) == (message is not None)
     assert message is None or message in found[0]
     assert message == BY_PASSWORDS or not any(BY_PASSWORDS in each for each in found)
+
+
+@pytest.mark.parametrize(("records", "known"), [([*ALL, ORPHAN], True), ([*LESS, ORPHAN], False)])
+def test_passwords_and_settings_of_a_deleted_topic_may_both_differ(
+    records: Sequence[Record], *, known: bool
+) -> None:
+    """Seed 324 of ``combined`` with Apache Kafka 3.9.2 met two findings in one image."""
+    at = len(LOG)
+    given = LogBatch(at, at, 1, 0, False, ({"offset": at, **credential("a")},))
+    content = Content()
+    for batch in [*committed(), given]:
+        content.batch(batch)
+    content.event(image(records, off=at + 1))
+    content.finish()
+    (found,) = [each for each in content.anomalies if each.invariant == "C8"]
+    assert found.message.endswith(f"{BY_PASSWORDS}, and{BY_ORPHANS}{GONE}") is known
+    assert is_kept(found) is known
