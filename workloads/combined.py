@@ -61,8 +61,8 @@ def combined(spec: RunSpec) -> Workload:
         fleet = Fleet(cluster, cast, BROKERS, heartbeat_s(spec), disks=DISKS)
         shared = Shared(cluster, fleet, waits=True, factor=FACTOR, partitions=TOPIC_PARTITIONS)
         route = Route(cluster, "")
-        elr = ElrOps(IsrOps(shared), fleet, KafkaClient(cluster), route)
-        placed = DirectoryOps(ReassignOps(elr, fleet, route), shared, route)
+        elr = ElrOps(IsrOps(shared), shared, KafkaClient(cluster), route)
+        placed = DirectoryOps(ReassignOps(elr, shared, route), shared, route)
         return CombinedOps(placed, security.SecurityOps(cluster, []))
 
     return Workload(

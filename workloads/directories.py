@@ -69,7 +69,7 @@ def directories(spec: RunSpec) -> Workload:
         cast = Cast(seeds.rng(spec.seed, "brokers"))
         fleet = Fleet(cluster, cast, BROKERS, heartbeat_s(spec), disks=DISKS)
         shared, route = Shared(cluster, fleet, waits=True), Route(cluster, "")
-        elr = ElrOps(IsrOps(shared), fleet, KafkaClient(cluster), route)
+        elr = ElrOps(IsrOps(shared), shared, KafkaClient(cluster), route)
         return DirectoryOps(elr, shared, route)
 
     return Workload(

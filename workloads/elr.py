@@ -83,8 +83,8 @@ def ops(spec: RunSpec, system: System) -> ElrOps:
     """The client of a run, whose brokers are played."""
     cluster = cluster_of(system)
     fleet = Fleet(cluster, Cast(seeds.rng(spec.seed, "brokers")), BROKERS, heartbeat_s(spec))
-    isr = IsrOps(Shared(cluster, fleet, waits=True))
-    return ElrOps(isr, fleet, KafkaClient(cluster), Route(cluster, ""))
+    shared = Shared(cluster, fleet, waits=True)
+    return ElrOps(IsrOps(shared), shared, KafkaClient(cluster), Route(cluster, ""))
 
 
 def drafts(keys: Keys) -> dict[Drawn, int]:
@@ -118,16 +118,17 @@ def drafts(keys: Keys) -> dict[Drawn, int]:
 class ElrOps:
     """Does what ``isr`` does, moves minima, elects, and has brokers die or fall silent."""
 
-    def __init__(self, isr: IsrOps, fleet: Fleet, topics: TopicClient, route: Route) -> None:
+    def __init__(self, isr: IsrOps, shared: Shared, topics: TopicClient, route: Route) -> None:
         self._isr = isr
-        self._fleet = fleet
+        self._shared = shared
+        self._fleet = shared.fleet
         self._topics = topics
         self._route = route
 
     async def open(self, node: str) -> ElrOps:
         """A client that finds the controller by way of ``node``."""
         isr, topics = await self._isr.open(node), await self._topics.open(node)
-        return ElrOps(isr, self._fleet, topics, Route(self._route.cluster, node))
+        return ElrOps(isr, self._shared, topics, Route(self._route.cluster, node))
 
     async def close(self) -> None:
         """Drop all connections."""
@@ -168,11 +169,7 @@ class ElrOps:
 
     async def _elect(self, key: str) -> str:
         """Ask for a leader of the key's partition."""
-        return await elect(self._route, TOPIC_PREFIX + key, self.index_of(key))
-
-    def index_of(self, key: str) -> int:
-        """Tell which partition of its topic the ops of a key are about."""
-        return self._isr.index_of(key)
+        return await elect(self._route, TOPIC_PREFIX + key, self._shared.index_of(key))
 
     async def _flash(self, key: str, size: int) -> None:
         """Make a topic and delete it, then set the minimum of the cluster: all soon after another.

@@ -132,7 +132,7 @@ class Shared:
     making: dict[str, asyncio.Lock] = field(default_factory=dict)
 
     def index_of(self, key: str) -> int:
-        """Tell which partition of its topic the ops of a key are about."""
+        """Give the partition of its topic that the ops of a key are about."""
         return int(key.removeprefix("p")) % self.partitions
 
 
@@ -165,7 +165,7 @@ class IsrOps:
                 case "describe" | "local-describe":
                     known = await self._look(op.key or "", by_s)
                     node = self._lookout if op.f != "describe" else op.node
-                    shown = _told(known) | {"partition": self.index_of(op.key or "")}
+                    shown = _told(known) | {"partition": self._shared.index_of(op.key or "")}
                     return op.with_(type="ok", value=shown, node=node)
                 case "restart":
                     epoch = await self._fleet.restart(asked["member"], self._route, by_s)
@@ -175,10 +175,6 @@ class IsrOps:
         except Outcome as outcome:
             failed = outcome.definite or op.f.endswith("describe")
             return op.with_(type="fail" if failed else "info", value=asked, error=outcome.error)
-
-    def index_of(self, key: str) -> int:
-        """Tell which partition of its topic the ops of a key are about."""
-        return self._shared.index_of(key)
 
     # ------------------------------------------------------------------ alter
 
@@ -210,7 +206,7 @@ class IsrOps:
 
         async def attempt(connection: Caller) -> Any:
             version = spoken(connection, ApiKey.ALTER_PARTITION)
-            message = _message(topic_id, self.index_of(key), asked["asked"], version)
+            message = _message(topic_id, self._shared.index_of(key), asked["asked"], version)
             answer = no_error(await request(connection, message))
             return the_row(the_topic(answer.topics).partitions)
 
@@ -265,7 +261,7 @@ class IsrOps:
             if key not in self._shared.known:
                 await self._make(key, by_s)
         topic = await self._describe(key, by_s)
-        index = self.index_of(key)
+        index = self._shared.index_of(key)
         row = the_row([each for each in topic.partitions if each.partition_index == index])
         last = self._shared.known.get(key)
         led = int(row.leader_epoch)
@@ -300,7 +296,7 @@ class IsrOps:
                 replicas,
                 by_s,
                 partitions=self._shared.partitions,
-                index=self.index_of(key),
+                index=self._shared.index_of(key),
             )
         except Outcome as outcome:
             if outcome.error != EXISTS:

@@ -62,9 +62,10 @@ def reassign(spec: RunSpec) -> Workload:
         cluster = cluster_of(system)
         cast = Cast(seeds.rng(spec.seed, "brokers"))
         fleet = Fleet(cluster, cast, BROKERS, heartbeat_s(spec))
-        isr = IsrOps(Shared(cluster, fleet, waits=True, factor=FACTOR))
+        shared = Shared(cluster, fleet, waits=True, factor=FACTOR)
         route = Route(cluster, "")
-        return ReassignOps(ElrOps(isr, fleet, KafkaClient(cluster), route), fleet, route)
+        elr = ElrOps(IsrOps(shared), shared, KafkaClient(cluster), route)
+        return ReassignOps(elr, shared, route)
 
     return Workload(
         client=client,
@@ -105,15 +106,15 @@ def drafts(turns: Turns) -> dict[Drawn, int]:
 class ReassignOps:
     """Does what ``elr`` does, and moves replicas."""
 
-    def __init__(self, elr: ElrOps, fleet: Fleet, route: Route) -> None:
+    def __init__(self, elr: ElrOps, shared: Shared, route: Route) -> None:
         self._elr = elr
-        self._fleet = fleet
+        self._shared = shared
         self._route = route
 
     async def open(self, node: str) -> ReassignOps:
         """A client that finds the controller by way of ``node``."""
         elr = await self._elr.open(node)
-        return ReassignOps(elr, self._fleet, Route(self._route.cluster, node))
+        return ReassignOps(elr, self._shared, Route(self._route.cluster, node))
 
     async def close(self) -> None:
         """Drop all connections."""
@@ -132,9 +133,9 @@ class ReassignOps:
 
     async def _reassign(self, key: str, places: list[int] | None) -> None:
         """Have the key's partition move to these brokers; None: give a move up."""
-        ids = self._fleet.ids
+        ids = self._shared.fleet.ids
         partition = ReassignablePartition(
-            partition_index=i32(self._elr.index_of(key)),
+            partition_index=i32(self._shared.index_of(key)),
             replicas=None if places is None else tuple(BrokerId(ids[each]) for each in places),
         )
         topic = ReassignableTopic(name=TopicName(TOPIC_PREFIX + key), partitions=(partition,))
