@@ -145,7 +145,7 @@ def test_an_unknown_nemesis_is_refused_in_options_and_in_a_schedule(make: Any) -
         ({"workload": "brokers", "env": "loca"}, "no environment is called 'loca'"),
         (
             {"workload": "describe", "env": SIM, "settings": {"krucible.kafka.version": "3.7.2"}},
-            "system 'kafka' works only with admin, brokers, cordons, directories, elr, isr, levels",
+            "system 'kafka' works only with admin, brokers, combined, cordons, directories, elr",
         ),
         (
             {"workload": "elr", "env": SIM, "settings": {"krucible.kafka.version": "3.3.2"}},
