@@ -135,7 +135,7 @@ async def sleeping(loop: VirtualLoop, pause_s: float) -> None:
 
 
 def test_a_loop_that_is_far_too_busy_is_ended() -> None:
-    """Elections without end, of a changed Apache Kafka, took minutes of CPU for each seed."""
+    """Nodes that do far too much would take minutes of CPU for each seed."""
     loop = VirtualLoop(calls_per_s_max=2_000)
     with pytest.raises(StalledError, match="4,000 calls a second for 10 s, at 10000"):
         loop.run_until_complete(sleeping(loop, 0.000_5))
